@@ -173,7 +173,7 @@ def test_other_integers_go_by_fp32(toolkit: Toolkit) -> None:
     graph.add_tpu_layer("TPU_DOUBLE16", ["x"], {}, ["y"])
     with pytest.raises(
         CompileError,
-        match=r"int16 2N x 0.0038\d*, and 'x:float32' is float32: from and to float32 there are int8",
+        match=r"int16 2N x 0.0038\d*, and 'x:float32' is float32: float32 becomes int8",
     ):
         infer_shapes(graph)
 

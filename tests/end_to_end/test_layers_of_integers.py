@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,10 @@ from tpulayer import Graph, Toolkit
 from user_layers.compiler.strips import in_strips
 from user_layers.onnx.compile import compile_onnx
 from user_layers.quantize.calibrate import calibrate
+from user_layers.quantize.observe import Observer
+from user_layers.quantize.quality import sqnr
 from user_layers.quantize.rewrite import Int8, quantise
-from user_layers.quantize.table import Range, Table
+from user_layers.quantize.table import Range, Table, write_table
 from user_layers.scaffold import add_layer
 from user_layers.testing import Array, Case, Const, Input, Param
 from user_layers.testing.collect import load_test
@@ -214,7 +217,52 @@ def test_ranges_of_what_it_reads(ws: Workspace) -> None:
     """Calibrating runs it as well, on integers in a scale for the first inputs."""
     with Toolkit(ws) as toolkit:
         found = calibrate(Graph.from_onnx(model("TPU_RELU"), toolkit=toolkit), [{"x": samples()}])
-    assert set(found.ranges) == {"x", "a", "y"} and isinstance(found.ranges["a"], Range)
+    assert set(found.ranges) == {"x", "a", "b", "y"} and isinstance(found.ranges["b"], Range)
+    assert found.ranges["b"].high == pytest.approx(found.ranges["a"].high, rel=0.02)
+
+
+def test_a_net_in_integers_by_the_range_of_the_layers_own_result(ws: Workspace, table: Table) -> None:
+    """Calibrated with the layer in the net; and without a range of what it makes."""
+    x = samples()
+    with Toolkit(ws) as toolkit:
+        plain = Graph.from_onnx(model("Relu"), toolkit=toolkit)
+        plain.compile()
+        (want,) = plain.run({"x": x})
+        graph = Graph.from_onnx(model("TPU_RELU"), toolkit=toolkit)
+        own = calibrate(graph, [{"x": x}])
+        for ranges in (own.ranges, {name: one for name, one in own.ranges.items() if name != "b"}):
+            done = quantise(graph, Table(ranges))
+            assert not any(row.reason for row in done.rows)
+            done.graph.compile()
+            assert sqnr(want, done.graph.run({"x": x})[0]) > 28
+
+
+def test_two_layers_of_integers_are_observed_in_their_scales(ws: Workspace) -> None:
+    """The second is in a run of its own, which begins with what the first one made."""
+    with Toolkit(ws) as toolkit:
+        graph = Graph(name="net", toolkit=toolkit)
+        graph.add_input("x", (2, 3, 16, 16))
+        graph.add_tpu_layer("TPU_MINE", ["x"], None, ["a"])
+        graph.add_tpu_layer("TPU_PLAIN", ["a"], None, ["b"])
+        graph.add_output("b")
+        with Observer(graph) as observer:
+            found = observer.tensors({"x": samples()})
+    assert np.abs(found["b"] - samples()).max() <= np.abs(samples()).max() / 127 * 0.51
+
+
+def test_evaluating_and_searching_with_it(ws: Workspace, table: Table, tmp_path: Path) -> None:
+    """Mapped to a layer that takes integers alone: the float net has it too, in the scale of its range."""
+    onnx.save(model("Relu"), str(tmp_path / "net.onnx"))
+    np.savez(tmp_path / "data.npz", x=samples())
+    write_table(table, tmp_path / "t.json")
+    net, out = (str(tmp_path / name) for name in ("net.onnx", "out"))
+    words = ("--int8", str(tmp_path / "t.json"), "--map", "Relu=TPU_RELU")
+    tpulayer("compile", net, *words, "-o", out, cwd=ws.root)
+    data = ("--data", str(tmp_path / "data.npz"))
+    made = json.loads(tpulayer("evaluate", out, *data, "--layers", "--json", cwd=ws.root).stdout)
+    assert made["outputs"]["y"]["sqnr"] > 28 and set(made["layers"]) == {"a", "b", "y"}
+    said = tpulayer("compile", net, *words, *data, "--search", "20", "-o", out, cwd=ws.root).stdout
+    assert "all layers in 8 bits" in said
 
 
 def test_strips_pass_through_it(ws: Workspace) -> None:

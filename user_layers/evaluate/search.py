@@ -13,8 +13,8 @@ from user_layers.compiler.pipeline import compile_graph
 from user_layers.evaluate.score import Sums
 from user_layers.graph import GraphBuilder
 from user_layers.quantize.data import Batch
-from user_layers.quantize.report import Row
-from user_layers.quantize.rewrite import Int8, quantise
+from user_layers.quantize.report import Row, outputs_in_float
+from user_layers.quantize.rewrite import Int8, quantise, with_ranges
 from user_layers.runtime.references import load_net
 
 _BATCHES = 4  # of the data that are tried; more change the order of layers little
@@ -39,8 +39,12 @@ class _Trial:
         self._batches = list(islice(given, _BATCHES))
         if not self._batches:
             raise UsageError("no samples to search with", hint="--data names them")
-        with load_net(compile_graph(graph, opt=0), graph.toolkit) as runtime:
-            self._wanted = [runtime.launch(graph.name, dict(batch.inputs)) for batch in self._batches]
+        plain = with_ranges(graph, int8.table)
+        with load_net(compile_graph(plain, opt=0), graph.toolkit) as runtime:
+            self._wanted = [
+                outputs_in_float(plain, runtime.launch(graph.name, dict(batch.inputs)))
+                for batch in self._batches
+            ]
 
     def layers(self) -> Sequence[Row]:
         """Those that multiply, in 8 bits if nobody objects."""

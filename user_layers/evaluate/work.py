@@ -18,7 +18,8 @@ from user_layers.evaluate.score import Score, Sums
 from user_layers.onnx.custom import load_function
 from user_layers.quantize.data import Batch
 from user_layers.quantize.observe import Observer
-from user_layers.quantize.rewrite import quantise
+from user_layers.quantize.report import outputs_in_float
+from user_layers.quantize.rewrite import quantise, with_ranges
 from user_layers.runtime import BModelRuntime
 from user_layers.runtime.references import load_net
 from user_layers.toolkit import Toolkit
@@ -40,8 +41,9 @@ class Worker:
         )  # what compiles is checked; of unused slots of 4N it costs minutes
         try:
             own = job.record.int8
-            self.graph = job.graph(self._toolkit)
-            self._done = quantise(self.graph, own.table, own.options)
+            given = job.graph(self._toolkit)
+            self.graph = with_ranges(given, own.table)
+            self._done = quantise(given, own.table, own.options)
             self._metric: Metric | None = load_function(metric, "--metric") if metric else None
             self._float = load_net(compile_graph(self.graph), self._toolkit)
             self._integers = BModelRuntime(self._toolkit.device)
@@ -63,7 +65,8 @@ class Worker:
         """What one batch adds."""
         fed = self._done.fed(batch.inputs)
         name = self.graph.name
-        want = self._named(self._float.launch(name, dict(batch.inputs)), batch.count)
+        plain = outputs_in_float(self.graph, self._float.launch(name, dict(batch.inputs)))
+        want = self._named(plain, batch.count)
         made = self._integers.launch(name, fed)
         got = self._named(self._done.given(made), batch.count)
         score = Score()
@@ -95,12 +98,11 @@ class Worker:
         """What the layers make, in the order in which the float net makes it."""
         for node in self.graph.nodes:
             for name in node.outputs:
-                own, scale = self._done.integers.get(name, (name, 0.0))
+                own, _ = self._done.integers.get(name, (name, 0.0))
                 if own not in found or wanted[name].dtype != np.float32:
                     continue
-                got = found[own].astype(np.float32) * np.float32(scale) if scale else found[own]
                 sums = Sums()
-                sums.add(wanted[name], got)
+                sums.add(wanted[name], found[own])
                 yield name, sums
 
 

@@ -105,7 +105,7 @@ class Conversions:
         integers = to if to.quantised else tensor.format
         if (integers.dtype, integers.store_mode) not in _CONVERTED:
             known = ", ".join(Format(*pair).text for pair in _CONVERTED)
-            raise self._refused(node, i, tensor, to, f"from and to float32 there are {known}")
+            raise self._refused(node, i, tensor, to, f"float32 becomes {known} alone, and they float32")
         name = free_name(f"{tensor.name}:{to.dtype.numpy_name}", self._taken, self._names)
         op = self._toolkit.op("TPU_QUANTIZE" if to.quantised else "TPU_DEQUANTIZE", node.where)
         values = {"dtype": int(to.dtype), "scale": to.scale} if to.quantised else None

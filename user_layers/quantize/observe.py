@@ -21,6 +21,7 @@ from user_layers.bmodel import write
 from user_layers.compiler.pipeline import compile_graph
 from user_layers.graph import GraphBuilder
 from user_layers.net.nodes import LayerNode, check_scale
+from user_layers.quantize.report import in_float
 from user_layers.runtime import BModelRuntime
 
 Array = npt.NDArray[np.generic]
@@ -41,8 +42,11 @@ class Observer:
 
     def __init__(self, graph: GraphBuilder) -> None:
         own = {name for node in graph.nodes if not node.op.is_builtin for name in node.inputs}
-        self._unknown = {name for name in own if name not in graph.scales and _is_made(graph, name)}
+        asked = {name for name in own if name not in graph.scales and _is_made(graph, name)}
         # A shape depends on no scale.
+        made = graph.with_scales(dict.fromkeys(asked, 1.0)).resolve().tensors
+        # What comes as integers has the scale of the layer that makes it.
+        self._unknown = {name for name in asked if name in made and not made[name].format.quantised}
         self._graph = graph.with_scales(dict.fromkeys(self._unknown, 1.0))
         self._net = self._graph.resolve()
         needed = [node for node in graph.nodes if node.outputs[0] in self._net.tensors]
@@ -59,13 +63,14 @@ class Observer:
         self._runtime.close()
 
     def tensors(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """Every tensor for these inputs: those of the net and what all layers make, as the net stores it."""
+        """Every tensor for these inputs: those of the net and what all layers make. Integers with a scale are
+        multiplied by it."""
         known: dict[str, Array] = {name: np.asarray(value) for name, value in inputs.items()}
         for number in range(len(self._cut)):
             run = self._loaded(number, known)
             results = self._runtime.launch(run.name, {name: known[name] for name in run.inputs})
             known.update(zip(run.outputs, results, strict=True))
-        return known
+        return {name: in_float(values, self._net.tensors[name].format) for name, values in known.items()}
 
     def _loaded(self, number: int, known: Mapping[str, Array]) -> _Run:
         """A run, which is compiled when it is needed first: then the values are known of which scales are
@@ -73,10 +78,13 @@ class Observer:
         if number < len(self._runs):
             return self._runs[number]
         nodes = self._cut[number]
-        for name in self._unknown & known.keys():
+        found = self._unknown & known.keys()
+        for name in found:
             largest = float(np.abs(known[name]).max(initial=0.0)) or 1.0
             self._graph.scales[name] = check_scale(largest / 127, f"the tensor {name!r}")
-            self._unknown.discard(name)
+        if found:
+            self._unknown -= found
+            self._net = self._graph.resolve()  # the scales of results follow from those of inputs
         outputs = [output for node in nodes for output in node.outputs]
         part = self._graph.part(f"run{number}", nodes, outputs, self._net)
         self._runtime.load(write(compile_graph(part, opt=0)))

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.shown import brief, count
+from firmware_sim.wire import Format
 from user_layers.graph import GraphBuilder
 from user_layers.net.net import Net
 from user_layers.quantize.sites import Site
@@ -82,12 +83,7 @@ class Quantised(Generic[G]):
 
     def given(self, outputs: Sequence[Array]) -> list[Array]:
         """Outputs of this net as those of the float one: integers times their scale."""
-        tensors = self.graph.resolve().tensors
-        forms = (tensors[name].format for name in self.graph.outputs)
-        return [
-            array.astype(np.float32) * np.float32(form.scale) if form.quantised else array
-            for array, form in zip(outputs, forms, strict=True)
-        ]
+        return outputs_in_float(self.graph, outputs)
 
     def lines(self) -> list[str]:
         """For the log: how much is in 8 bits, and what is not, with the reason."""
@@ -98,6 +94,17 @@ class Quantised(Generic[G]):
         for row in left:
             reasons.setdefault(f"{row.op.removeprefix('TPU_')}: {row.reason}", []).append(row.layer)
         return [head, *(f"fp32: {what} ({_some(names)})" for what, names in reasons.items())]
+
+
+def in_float(array: Array, form: Format) -> Array:
+    """Integers that stand for other numbers as those; all else as it is."""
+    return array.astype(np.float32) * np.float32(form.scale) if form.quantised else array
+
+
+def outputs_in_float(graph: GraphBuilder, outputs: Sequence[Array]) -> list[Array]:
+    """A net's outputs, those in integers times their scale."""
+    tensors = graph.resolve().tensors
+    return [in_float(array, tensors[name].format) for name, array in zip(graph.outputs, outputs, strict=True)]
 
 
 def _some(names: Sequence[str]) -> str:

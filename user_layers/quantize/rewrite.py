@@ -72,10 +72,10 @@ class Rewriting:
     graph: GraphBuilder
     net: Net
     made: GraphBuilder
-    ranges: Mapping[str, Range]
+    ranges: dict[str, Range]
     options: QuantiseOptions
     group_of: Mapping[str, str]
-    together: Mapping[str, Range]
+    together: dict[str, Range]
     bytes: dict[str, tuple[str, Step]] = field(default_factory=dict)
     plain: dict[str, str] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
@@ -142,6 +142,13 @@ class Rewriting:
     def range_of(self, name: str) -> Range | None:
         """Of a tensor, or of those that share its scale."""
         return self.ranges.get(name) or self.together.get(self.group_of.get(name, name))
+
+    def learn(self, name: str, step: Step) -> None:
+        """The range of a tensor that the table does not know: what the integers reach that a layer makes."""
+        if self.range_of(name) is None:
+            low = -128 * step.scale if step.signed else 0.0
+            one = Range(low, step.largest * step.scale, step.largest * step.scale)
+            self.ranges[name] = self.together[self.group_of.get(name, name)] = one
 
     # ---- writing ----
 
@@ -238,7 +245,7 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
 
     net = _as_given(graph, table)
     _check_names(net, options)
-    known = table.for_tensors(net.tensors).ranges
+    known = dict(table.for_tensors(net.tensors).ranges)
     group_of, together = tied(net, known, graph.toolkit)
     made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
     state = Rewriting(graph, net, made, known, options, group_of, together)
@@ -261,11 +268,18 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     return Quantised(made, tuple(rows), table, integers)
 
 
+def with_ranges(graph: GraphBuilder, table: Table) -> GraphBuilder:
+    """The same graph with scales for layers of the user's that take integers of it while it is in float."""
+    known = table.for_tensors(graph.tensor_names).ranges
+    return graph.with_scales(
+        {name: Step.for_threshold(one.threshold, True).scale for name, one in known.items()}
+    )
+
+
 def _as_given(graph: GraphBuilder, table: Table) -> Net:
     """The graph's own constants and the nodes that its outputs need, with the shapes of all tensors; those do
     not depend on scales, but a layer of the user's that takes integers asks for one."""
-    given = {name: Step.for_threshold(one.threshold, True).scale for name, one in table.ranges.items()}
-    tensors = dict(graph.with_scales(given).resolve().tensors)
+    tensors = dict(with_ranges(graph, table).resolve().tensors)
     for one in graph.tensors.values():
         tensors[one.name] = NetTensorInfo(
             one.name, one.shape, one.dtype, data=one.data, store_mode=one.store_mode, scale=one.scale

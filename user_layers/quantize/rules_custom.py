@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from firmware_sim.wire import DType
+from dataclasses import replace
+
+from firmware_sim.wire import DType, StoreMode
 from user_layers.net.net import NetTensorInfo
 from user_layers.quantize.rewrite import Rewriting
 from user_layers.quantize.scales import Step
@@ -13,13 +15,14 @@ def custom(state: Rewriting, site: Site) -> str | None:
     """Inputs are given as input_dtype says; the scales of results are offered to the shape function, which
     says what they become."""
     node = site.node
-    given = [state.info(name) for name in node.inputs]
+    given = [_at_hand(state, name) for name in node.inputs]
     unknown = [NetTensorInfo(name, (1,), DType.FP32) for name in node.outputs]
     handle = state.graph.toolkit.describe(node, given, unknown)
     takes = {i: handle.takes(i) for i, tensor in enumerate(given) if tensor.data is None}
     bytes_ = {i: one for i, one in takes.items() if one.dtype in (DType.INT8, DType.UINT8)}
     if not bytes_:
-        return "it takes fp32"
+        known = ", ".join(dict.fromkeys(one.text for one in takes.values() if one.dtype is not DType.FP32))
+        return f"it takes {known or 'fp32'}"
     if missing := state.missing(*(node.inputs[i] for i in bytes_)):
         return missing
     names = []
@@ -42,8 +45,18 @@ def custom(state: Rewriting, site: Site) -> str | None:
         form = made[made_as].format
         if form.quantised:
             state.bytes[name] = made_as, Step(form.scale, form.dtype is DType.INT8)
+            state.learn(name, state.bytes[name][1])
         elif made_as != name:
             state.plain[name] = state.layer(site, "TPU_COPY", [made_as], {}, name)
         else:
             state.plain[name] = made_as
     return None
+
+
+def _at_hand(state: Rewriting, name: str) -> NetTensorInfo:
+    """An input as the layer would read it if nobody converted anything."""
+    info = state.info(name)
+    if name not in state.bytes:
+        return info
+    _, step = state.bytes[name]
+    return replace(info, dtype=step.dtype, store_mode=StoreMode.N4, scale=step.scale)
