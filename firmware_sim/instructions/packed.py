@@ -119,17 +119,36 @@ def packed_rows(operands: list[Packed]) -> tuple[Rows, list[int]] | None:
     shape, or a single batch for all. None where there are too many rows."""
     n, channels, height, width = operands[0].shape
     (h, w), steps = _steps(operands)
+    if _whole_words(operands, steps):
+        groups = n // operands[0].per_word
+        if groups * channels * h * w <= ROWS_MAX:
+            firsts = [replace(one.words(groups), shape=(groups, channels, h, w)) for one in operands]
+            at = [(t.indices() * one.word).reshape(-1) for t, one in zip(firsts, operands, strict=True)]
+            width = height * width // (h * w) * operands[0].per_word
+            return Rows(np.stack(at), width), [one.itemsize for one in operands]
     if n * channels * h * w > ROWS_MAX:
         return None
     starts = []
     for operand in operands:
         batch = np.arange(n) if operand.shape[0] == n else np.zeros(n, np.int64)
         words = operand.words(-(-operand.shape[0] // operand.per_word))
-        at = replace(words, shape=(words.shape[0], channels, h, w)).indices() * operand.word
+        first = replace(words, shape=(words.shape[0], channels, h, w)).indices() * operand.word
         beside = batch % operand.per_word * operand.itemsize
-        starts.append((at[batch // operand.per_word] + beside[:, None, None, None]).reshape(-1))
+        starts.append((first[batch // operand.per_word] + beside[:, None, None, None]).reshape(-1))
     rows = Rows(np.stack(starts), height * width // (h * w))
     return rows, [step * operand.word for step, operand in zip(steps, operands, strict=True)]
+
+
+def _whole_words(operands: list[Packed], steps: list[int]) -> bool:
+    """Whether rows are words side by side, of the same batches in all operands: elements are, too, then."""
+    first = operands[0]
+    return (
+        all(
+            step == 1 and one.shape[0] == first.shape[0] and one.per_word == first.per_word
+            for one, step in zip(operands, steps, strict=True)
+        )
+        and first.shape[0] % first.per_word == 0
+    )
 
 
 class DensePacked:

@@ -16,7 +16,13 @@ static void read_rows(int32_t *line, const uint8_t *memory, const int64_t *rows,
                       const elements *e, int64_t width) {
     for (int64_t row = 0; row < count; row++, line += width) {
         const uint8_t *at = memory + rows[row] + offset;
-        if (e->bits == 16 && e->is_signed)
+        if (e->bits == 8 && e->step == 1 && e->is_signed) /* side by side: compilers make vectors of these */
+            for (int64_t i = 0; i < width; i++)
+                line[i] = (int8_t)at[i];
+        else if (e->bits == 8 && e->step == 1)
+            for (int64_t i = 0; i < width; i++)
+                line[i] = at[i];
+        else if (e->bits == 16 && e->is_signed)
             for (int64_t i = 0; i < width; i++)
                 line[i] = (int16_t)(at[i * e->step] | at[i * e->step + 1] << 8);
         else if (e->bits == 16)
@@ -35,6 +41,11 @@ static void write_rows(const int32_t *line, uint8_t *memory, const int64_t *rows
                        const elements *e, int64_t width) {
     for (int64_t row = 0; row < count; row++, line += width) {
         uint8_t *at = memory + rows[row] + offset;
+        if (e->bits == 8 && e->step == 1) {
+            for (int64_t i = 0; i < width; i++)
+                at[i] = (uint8_t)line[i];
+            continue;
+        }
         for (int64_t i = 0; i < width; i++)
             at[i * e->step] = (uint8_t)line[i];
         for (int64_t i = 0; e->bits == 16 && i < width; i++)
@@ -42,8 +53,17 @@ static void write_rows(const int32_t *line, uint8_t *memory, const int64_t *rows
     }
 }
 
-/* Rounded half up, shifted right, saturated. */
-static void finish(int32_t *a, int64_t shift, int64_t low, int64_t high, int64_t count) {
+/* Rounded half up, shifted right, saturated. most: the largest magnitude, as a power of two. */
+static void finish(int32_t *a, int64_t shift, int64_t low, int64_t high, int64_t count, int64_t most) {
+    if (most < 30 && shift < 30) { /* no sum leaves a word */
+        const int32_t half = (int32_t)(((int64_t)1 << shift) >> 1), least = (int32_t)low, largest = (int32_t)high;
+        const int places = (int)shift;
+        for (int64_t i = 0; i < count; i++) {
+            const int32_t value = (a[i] + half) >> places;
+            a[i] = TL_MIN(TL_MAX(value, least), largest);
+        }
+        return;
+    }
     const int64_t half = ((int64_t)1 << shift) >> 1;
     for (int64_t i = 0; i < count; i++) {
         const int64_t value = (a[i] + half) >> shift;
@@ -109,11 +129,16 @@ int64_t fixed_arithmetic(const tl_arg *arguments) {
             read_rows(a, x, at + rows + row, count, first * of_x.step, &of_x, w);
             read_rows(b, y, at + 2 * rows + row, count, first * of_y.step, &of_y, w);
             if (operation == TL_EU_ADD || operation == TL_EU_SUB || operation == TL_EU_MUL) {
-                for (int64_t i = 0; i < m; i++)
-                    a[i] = operation == TL_EU_ADD   ? a[i] + b[i]
-                           : operation == TL_EU_SUB ? a[i] - b[i]
-                                                    : (int32_t)((uint32_t)a[i] * (uint32_t)b[i]);
-                finish(a, shift, low, high, m);
+                if (operation == TL_EU_MUL)
+                    for (int64_t i = 0; i < m; i++)
+                        a[i] = (int32_t)((uint32_t)a[i] * (uint32_t)b[i]);
+                else if (operation == TL_EU_ADD)
+                    for (int64_t i = 0; i < m; i++)
+                        a[i] += b[i];
+                else
+                    for (int64_t i = 0; i < m; i++)
+                        a[i] -= b[i];
+                finish(a, shift, low, high, m, of_x.bits + of_y.bits);
             } else if (operation == TL_EU_MAC) {
                 read_rows(old, out, at + row, count, first * of_old.step, &of_old, w);
                 for (int64_t i = 0; i < m; i++) {
