@@ -15,7 +15,8 @@ from user_layers.quantize.table import Range, Table, read_table, write_table, wr
 from user_layers.quantize.thresholds import METHODS, Statistics, method_of
 
 TABLE = Table(
-    {"x": Range(-1.5, 2.25, 2.0, 0.75, (0.5, -0.25)), "t 1": Range(0.0, 6.0, 6.0)}, {"method": "mse"}
+    {"x": Range(-1.5, 2.25, 2.0, 0.75, (0.5, -0.25), (2.25, 0.0)), "t 1": Range(0.0, 6.0, 6.0)},
+    {"method": "mse"},
 )
 
 
@@ -82,6 +83,11 @@ def test_a_vendors_name_of_what_was_picked_out(tmp_path: Path) -> None:
         ),
         (json.dumps(GOOD).replace('"threshold": 1.0', '"threshold": 0'), "the threshold 0 is not above 0"),
         (json.dumps(GOOD).replace('"max": 1.0', '"max": -2'), "the least value -1 is above the greatest -2"),
+        (
+            json.dumps(GOOD).replace('"max": 1.0', '"max": 1.0, "peak": [1, "a"]'),
+            "'x': 'peak' is no list of numbers",
+        ),
+        (json.dumps(GOOD).replace('"max": 1.0', '"max": 1.0, "peak": [1, -1]'), "'x': a 'peak' is below 0"),
         ("x 1.0 2.0", "line 1 is not NAME THRESHOLD MIN MAX"),
         ("# nothing\n", "has no tensors"),
         ("x 0 0 0\n", r"line 1 \(x\): the threshold 0 is not above 0"),
@@ -120,6 +126,14 @@ def test_statistics_of_several_runs() -> None:
         assert found.threshold == pytest.approx(np.abs(together).max(), rel=1e-3)
         assert found.power == pytest.approx(np.square(together).mean(), rel=1e-6)
         assert np.allclose(found.mean, together.mean((0, 2, 3), np.float64), atol=1e-6)
+        assert found.peaks == ()  # of so few values
+
+
+def test_peaks_of_few_values_are_none() -> None:
+    values = np.random.default_rng(0).standard_normal((4095, 3))
+    few, enough = (collected(runs).range(METHODS["mse"]) for runs in ([values], [values, values]))
+    assert few is not None and few.peaks == () and len(few.mean) == 3
+    assert enough is not None and np.allclose(enough.peaks, np.abs(values).max(0))
 
 
 def test_what_has_no_scale() -> None:

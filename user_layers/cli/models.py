@@ -98,6 +98,9 @@ def compile(
     quant_output: Annotated[
         bool, typer.Option("--quant-output", help="Outputs of the net are integers.")
     ] = False,
+    no_equalise: Annotated[
+        bool, typer.Option("--no-equalise", help="Channels keep their sizes before they are quantised.")
+    ] = False,
     search: Annotated[
         float | None,
         typer.Option("--search", help="DB of signal over noise: keep layers in fp32 until it is reached."),
@@ -137,7 +140,7 @@ def compile(
         mean, scale, pixel_format, resize_dims, keep_aspect_ratio, pad_value, pad_type, channel_format
     )
     proto, source = in_onnx(model, weight=weight, shapes=parse_shapes(shapes or ()))
-    asked = _int8(int8, fp32, quant_input, quant_output, search, data)
+    asked = _int8(int8, fp32, quant_input, quant_output, no_equalise, search, data)
     pictures = _pictures(words, asked, int8, fuse_preprocess, customization_format)
     if pictures is not None:
         proto, source = with_pictures(proto, source or Source.of(model), pictures)
@@ -200,6 +203,7 @@ def _int8(
     fp32: list[str] | None,
     quant_input: bool,
     quant_output: bool,
+    no_equalise: bool,
     search: float | None,
     data: Path | None,
 ) -> Int8 | None:
@@ -210,10 +214,11 @@ def _int8(
         "--fp32": fp32,
         "--quant-input": quant_input,
         "--quant-output": quant_output,
+        "--no-equalise": no_equalise,
         "--search": search,
     }
     for option in (option for option, given in others.items() if given and table is None):
         raise UsageError(f"{option} without --int8", hint="`tpulayer calibrate` makes the table for it")
     if (search is None) != (data is None):
         raise UsageError("--search and --data go together", hint="--search 30 --data SAMPLES")
-    return None if table is None else int8_of(table, fp32 or (), quant_input, quant_output)
+    return None if table is None else int8_of(table, fp32 or (), quant_input, quant_output, not no_equalise)

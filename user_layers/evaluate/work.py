@@ -102,7 +102,7 @@ class Worker:
                 if own not in found or wanted[name].dtype != np.float32:
                     continue
                 sums = Sums()
-                sums.add(wanted[name], found[own])
+                sums.add(wanted[name], self._done.undivided(name, found[own]))
                 yield name, sums
 
 

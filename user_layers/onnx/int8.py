@@ -55,10 +55,12 @@ class CalibrateOptions:
     pictures: Preprocess | None = None
 
 
-def int8_of(table: Path, fp32: Sequence[str], quant_input: bool, quant_output: bool) -> Int8:
+def int8_of(
+    table: Path, fp32: Sequence[str], quant_input: bool, quant_output: bool, equalise: bool = True
+) -> Int8:
     """By the command's words; --fp32 takes several names with commas between. Errors: as of `read_table`."""
     names = [name for words in fp32 for name in words.split(",") if name]
-    return Int8(read_table(table), QuantiseOptions(tuple(names), quant_input, quant_output))
+    return Int8(read_table(table), QuantiseOptions(tuple(names), quant_input, quant_output, equalise))
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ class Record:
                 "fp32": list(options.fp32),
                 "quant_input": options.quant_input,
                 "quant_output": options.quant_output,
+                "equalise": options.equalise,
                 "pictures": None if self.pictures is None else self.pictures.as_json(),
                 "table": json.loads(table_text(self.int8.table)),
             },
@@ -116,7 +119,12 @@ class Record:
             found = json.loads(text)
             if found["format"] != _RECORD:
                 raise ValueError(f"no {_RECORD}")
-            options = QuantiseOptions(tuple(found["fp32"]), found["quant_input"], found["quant_output"])
+            options = QuantiseOptions(
+                tuple(found["fp32"]),
+                found["quant_input"],
+                found["quant_output"],
+                found.get("equalise", False),
+            )  # folders are older than the last of them
             table = parse_table(path, json.dumps(found["table"]))
             told = found.get("pictures")
             pictures = None if told is None else Preprocess.of_json(told)

@@ -54,12 +54,15 @@ class Row:
 @dataclass(frozen=True)
 class Quantised(Generic[G]):
     """A graph in integers. rows: of the float net's layers; table: what it was made with, by the names of
-    the float net's tensors; integers: of those of them that are integers here their names and scales."""
+    the float net's tensors; integers: of those of them that are integers here their names and scales;
+    factors: what channels (dimension 1) of some are divided by here; note: for the log, or nothing."""
 
     graph: G
     rows: Sequence[Row]
     table: Table = field(default_factory=lambda: Table({}))
     integers: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    factors: Mapping[str, Array] = field(default_factory=dict)
+    note: str = ""
 
     __repr__ = brief
 
@@ -85,6 +88,13 @@ class Quantised(Generic[G]):
         """Outputs of this net as those of the float one: integers times their scale."""
         return outputs_in_float(self.graph, outputs)
 
+    def undivided(self, name: str, values: Array) -> Array:
+        """A tensor of the float net as this net has it, with channels as large as there."""
+        if name not in self.factors:
+            return values
+        by = self.factors[name].reshape(1, -1, *[1] * (values.ndim - 2))
+        return values * by.astype(np.float32)
+
     def lines(self) -> list[str]:
         """For the log: how much is in 8 bits, and what is not, with the reason."""
         left = [row for row in self.rows if row.reason is not None]
@@ -93,7 +103,8 @@ class Quantised(Generic[G]):
         reasons: dict[str, list[str]] = {}
         for row in left:
             reasons.setdefault(f"{row.op.removeprefix('TPU_')}: {row.reason}", []).append(row.layer)
-        return [head, *(f"fp32: {what} ({_some(names)})" for what, names in reasons.items())]
+        notes = [self.note] if self.note else []
+        return [head, *notes, *(f"fp32: {what} ({_some(names)})" for what, names in reasons.items())]
 
 
 def in_float(array: Array, form: Format) -> Array:

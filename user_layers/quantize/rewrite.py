@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from firmware_sim.errors import UsageError
@@ -18,6 +18,7 @@ from user_layers.graph import GraphBuilder
 from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net, NetTensorInfo
 from user_layers.net.nodes import CALLER, LayerNode
+from user_layers.quantize.equalise import Equalised, equalise
 from user_layers.quantize.report import G, Quantised, Row
 from user_layers.quantize.scales import Step, multiplier
 from user_layers.quantize.sites import Site, sites
@@ -45,11 +46,13 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
 @dataclass(frozen=True)
 class QuantiseOptions:
     """fp32: layers that stay, by their names or those of their outputs. quant_input, quant_output: inputs and
-    outputs of the net are integers, with a scale, where layers on them take or make such."""
+    outputs of the net are integers, with a scale, where layers on them take or make such. equalise: channels
+    between layers are brought to like sizes before."""
 
     fp32: Collection[str] = ()
     quant_input: bool = False
     quant_output: bool = False
+    equalise: bool = True
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,10 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
 
     net = _as_given(graph, table)
     _check_names(net, options)
-    known = dict(table.for_tensors(net.tensors).ranges)
+    even = Equalised(net, dict(table.for_tensors(net.tensors).ranges))
+    if options.equalise:
+        even = equalise(net, even.ranges, graph.toolkit)
+    net, known = even.net, even.ranges
     group_of, together = tied(net, known, graph.toolkit)
     made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
     state = Rewriting(graph, net, made, known, options, group_of, together)
@@ -265,7 +271,7 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
         else:
             made.add_output(state.as_plain(last, name))
     integers = {name: (own, step.scale) for name, (own, step) in state.bytes.items()}
-    return Quantised(made, tuple(rows), table, integers)
+    return Quantised(made, tuple(rows), table, integers, even.factors, even.note)
 
 
 def with_ranges(graph: GraphBuilder, table: Table) -> GraphBuilder:
@@ -297,7 +303,7 @@ def _take_over(state: Rewriting, name: str) -> None:
         state.made.add_input(name, tensor.shape, step.dtype.numpy_name, scale=step.scale)
         state.bytes[name] = name, step
         return
-    state.made.add_tensor(tensor)
+    state.made.add_tensor(tensor if tensor.data is None else replace(tensor, data=state.info(name).data))
     state.plain[name] = name
 
 

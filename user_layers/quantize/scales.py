@@ -82,19 +82,10 @@ def quantised_weights(
     if top == 0.0:
         top = result.scale / source.scale  # any grid serves
     fan_in = weights[0].size
-    best: tuple[float, float, int] | None = None
-    for factor in np.geomspace(1, STRETCH, _CANDIDATES) if free else (1.0,):
-        scale = float(np.float32(result.scale * factor))
-        rshift = _largest_shift(top, bias, source.scale, scale)
-        if rshift is None:
-            continue
-        grid = scale / source.scale * 2.0**-rshift
-        error = scale**2 + fan_in * power * grid**2
-        if best is None or error < best[0]:
-            best = error, scale, rshift
+    best = best_grid(top, bias, source, result, free=free, power=fan_in * power)
     if best is None:
         return None
-    _, scale, rshift = best
+    scale, rshift = best
     factor = source.scale / scale * 2.0**rshift
     integers = np.clip(np.rint(weights * factor), -128, 127)
     corrected = np.zeros(len(weights)) if bias is None else bias
@@ -111,6 +102,24 @@ def quantised_weights(
         scale,
         (unlimited if unlimited is not None else rshift) - rshift,
     )
+
+
+def best_grid(
+    top: float, bias: F64 | None, source: Step, result: Step, *, free: bool, power: float
+) -> tuple[float, int] | None:
+    """The scale of a result and the right shift with the least expected error, or None. top: the largest
+    weight's magnitude; power: the mean square of the input's values times how many are added up; the rest is
+    as of `quantised_weights`."""
+    best: tuple[float, float, int] | None = None
+    for factor in np.geomspace(1, STRETCH, _CANDIDATES) if free else (1.0,):
+        scale = float(np.float32(result.scale * factor))
+        rshift = _largest_shift(top, bias, source.scale, scale)
+        if rshift is None:
+            continue
+        error = scale**2 + power * (scale / source.scale * 2.0**-rshift) ** 2
+        if best is None or error < best[0]:
+            best = error, scale, rshift
+    return None if best is None else best[1:]
 
 
 def _largest_shift(top: float, bias: F64 | None, source: float, scale: float) -> int | None:

@@ -25,8 +25,8 @@ class Range:
     """What a tensor's values are like, in the units of the float net.
 
     low, high: the least and the greatest that were seen. threshold: the magnitude that the largest integer
-    stands for; values beyond it are cut. power: the mean of the squares; mean: the mean of each channel
-    (dimension 1), or nothing. Both are estimates, for what no data is at hand.
+    stands for; values beyond it are cut. power: the mean of the squares. mean, peaks: of each channel
+    (dimension 1) the mean and the largest magnitude, or nothing. They are estimates for other data.
     """
 
     low: float
@@ -34,6 +34,7 @@ class Range:
     threshold: float
     power: float = math.nan
     mean: tuple[float, ...] = ()
+    peaks: tuple[float, ...] = ()
 
     __repr__ = brief
 
@@ -78,7 +79,7 @@ class Table:
         for name in names:
             whole = _CUT_OUT.sub("", name)
             if name not in found and whole in found:
-                found[name] = replace(found[whole], mean=())
+                found[name] = replace(found[whole], mean=(), peaks=())
         return replace(self, ranges=found)
 
     def behind(self, folded: Mapping[str, tuple[str, str]]) -> Table:
@@ -92,7 +93,7 @@ class Table:
             if (found := re.fullmatch(r"(.+)_[A-Z][A-Za-z0-9]*(|_relu)", name))
         }
         more = {
-            name: replace(told[before], mean=())
+            name: replace(told[before], mean=(), peaks=())
             for name, before in folded.items()
             if name not in known and before in told
         }
@@ -134,8 +135,9 @@ def _as_json(one: Range) -> dict[str, Any]:
     found: dict[str, Any] = {"threshold": one.threshold, "min": one.low, "max": one.high}
     if math.isfinite(one.power):
         found["power"] = one.power
-    if one.mean:
-        found["mean"] = [float(f"{value:.6g}") for value in one.mean]
+    for key, values in (("mean", one.mean), ("peak", one.peaks)):
+        if values:
+            found[key] = [float(f"{value:.6g}") for value in values]
     return found
 
 
@@ -188,12 +190,19 @@ def _range(path: Path, what: str, one: Any) -> Range:
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise _bad(path, f"{what} has no number {key!r}")
         values[key] = float(value)
-    mean = one.get("mean", [])
-    if not isinstance(mean, list) or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in mean):
-        raise _bad(path, f"{what}: 'mean' is no list of numbers")
-    return _checked(
-        path, what, Range(values["min"], values["max"], values["threshold"], values["power"], tuple(mean))
-    )
+    lists = []
+    for key in ("mean", "peak"):
+        found = one.get(key, [])
+        if not isinstance(found, list) or not all(
+            isinstance(v, (int, float)) and math.isfinite(v) for v in found
+        ):
+            raise _bad(path, f"{what}: {key!r} is no list of numbers")
+        lists.append(tuple(found))
+    mean, peaks = lists
+    if any(peak < 0 for peak in peaks):
+        raise _bad(path, f"{what}: a 'peak' is below 0")
+    made = Range(values["min"], values["max"], values["threshold"], values["power"], mean, peaks)
+    return _checked(path, what, made)
 
 
 def _from_lines(path: Path, text: str) -> Table:

@@ -15,6 +15,7 @@ from user_layers.quantize.table import Range
 F64 = npt.NDArray[np.float64]
 _BINS = 2048
 _ENTROPY_BINS, _STEPS = 1024, 256  # of both signs; more bins take seconds for each tensor
+_PEAK_OF = 4096  # values of a channel: of n, one in n others is larger, and what is cut off is 44 dB down
 _SEARCHED = 128  # thresholds that the method `mse` compares
 
 
@@ -29,6 +30,7 @@ class Statistics:
     limit: float = 0.0
     histogram: F64 = field(default_factory=lambda: np.zeros(_BINS))
     sums: F64 | None = None
+    peaks: F64 | None = None
     places: int = 0
 
     def add(self, values: npt.NDArray[np.float32]) -> None:
@@ -53,6 +55,8 @@ class Statistics:
             axes = tuple(axis for axis in range(wide.ndim) if axis != 1)
             sums = wide.sum(axes)
             self.sums = sums if self.sums is None else self.sums + sums
+            peaks = np.abs(wide).max(axes)
+            self.peaks = peaks if self.peaks is None else np.maximum(self.peaks, peaks)
             self.places += wide.size // wide.shape[1]
 
     def _widen(self, largest: float) -> None:
@@ -71,7 +75,8 @@ class Statistics:
         largest = max(-self.low, self.high)
         threshold = min(method(self.histogram, self.limit, self.low < 0), largest)
         mean = () if self.sums is None or self.places == 0 else tuple(self.sums / self.places)
-        return Range(self.low, self.high, threshold, self.squares / self.count, mean)
+        peaks = () if self.peaks is None or self.places < _PEAK_OF else tuple(self.peaks)
+        return Range(self.low, self.high, threshold, self.squares / self.count, mean, peaks)
 
 
 Method = Callable[[F64, float, bool], float]
