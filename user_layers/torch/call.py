@@ -204,7 +204,10 @@ def aten(*names: str) -> Callable[[Function], Function]:
 
 
 def full_name(name: str) -> str:
-    """aten.relu.default for "relu"; a name with its namespace stays ("dim_order_ops._clone_dim_order")."""
+    """aten.relu.default for "relu"; a name with its namespace stays ("dim_order_ops._clone_dim_order",
+    "quantized_decomposed.quantize_per_tensor.tensor")."""
+    if name.startswith("quantized_decomposed."):
+        return name
     if name.startswith("dim_order_ops."):
         return f"{name}.default"
     return f"aten.{name}" if "." in name else f"aten.{name}.default"

@@ -58,6 +58,7 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
     check_readable(path)
     try:
         import torch
+        import torch.ao.quantization.fx._decomposed  # operators that quantised programs have
     except ImportError:
         raise MissingError(
             f"{path} is read with the package torch, which is not installed", hint="pip install torch"
@@ -72,11 +73,12 @@ def load_program(path: Path) -> torch.export.ExportedProgram:
 def read_pt2(path: Path) -> ForeignModel:
     """The program of a .pt2 file, in operators that ONNX can say as far as there are any. Errors: as of
     `load_program` and `read_program`."""
+    from user_layers.torch.quantised import without_dynamic
     from user_layers.torch.spellings import TORCH
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # what PyTorch tells itself
-        return read_program(decomposed(load_program(path), tuple(TORCH)), name=path.stem)
+        return without_dynamic(read_program(decomposed(load_program(path), tuple(TORCH)), name=path.stem))
 
 
 def decomposed(program: torch.export.ExportedProgram, kept: Sequence[str]) -> torch.export.ExportedProgram:
