@@ -129,9 +129,17 @@ def _reduction(op: str) -> Any:
         keep = int(bool(c.get("keepdim")))
         if not c.rank():
             return c.one("Identity", c.x(0, c.out_dtype))
+        if op == "ReduceMean" and _is_plane(c):
+            made = c.one("GlobalAveragePool", c.x(0, c.out_dtype))
+            return made if keep else c.one("Squeeze", made, c.ints([2, 3]))
         return c.one(op, c.x(0, c.out_dtype), c.ints(c.axes()), keepdims=keep)
 
     return spelled
+
+
+def _is_plane(c: Call) -> bool:
+    """Whether a mean is that of whole planes, which has an 8-bit layer."""
+    return c.rank() == 4 and sorted(c.axes()) == [2, 3] and not is_free(c.shape()[2:])
 
 
 for _name, _op in _REDUCTIONS.items():
