@@ -1,55 +1,23 @@
 """Transposed convolutions with few output channels as convolutions for all phases of the stride.
 
-An output row of phase r = row mod stride needs every stride-th row of the kernel only, and input rows next to
-one another: so all phases are channels of one convolution, and its result's channels become pixels
-(DepthToSpace). The other way, a convolution over an input with zeros between its elements, multiplies
-stride x stride times as much, on as few lanes as there are output channels; but it makes its output in place.
+How that is done is in `net/phases.py`. The other way, a convolution over an input with zeros between its
+elements, multiplies stride x stride times as much, on as few lanes as there are output channels; but it makes
+its output in place.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from firmware_sim.chip import NPU_NUM
-from user_layers.onnx.model import STANDARD, Array, Model, Node
+from user_layers.net.phases import Axis, phases
+from user_layers.onnx.model import STANDARD, Model, Node
 
 _MACS = 32  # multiply-accumulates of a lane in a cycle, fp32
 _MOVED = 8  # cycles for an element that goes through DepthToSpace, its way to DDR included
 PAD_MOST = 15  # of a convolution
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """One axis. taps: of the convolution; first: which input element the first one reads for output 0."""
-
-    size: int
-    out: int
-    kernel: int
-    stride: int
-    pad: int
-
-    @property
-    def first(self) -> int:
-        return -((self.kernel - 1 - self.pad) // self.stride)
-
-    @property
-    def taps(self) -> int:
-        return (self.stride - 1 + self.pad) // self.stride - self.first + 1
-
-    @property
-    def pads(self) -> tuple[int, int]:
-        """Rows of zeros before and behind the input."""
-        return -self.first, self.out // self.stride - self.size + self.first + self.taps - 1
-
-    @property
-    def possible(self) -> bool:
-        return self.out % self.stride == 0 and all(0 <= pad <= PAD_MOST for pad in self.pads)
-
-    def kernel_index(self, phase: int, tap: int) -> int:
-        """Which element of the kernel a tap of a phase is; outside of the kernel: none."""
-        return phase + self.pad - self.stride * (self.first + tap)
 
 
 def split_phases(model: Model) -> Model:
@@ -64,7 +32,7 @@ def split_phases(model: Model) -> Model:
             continue
         name, (h, w) = node.outputs[0], axes
         weights = constants[node.inputs[1]]
-        constants[f"{name}:phases"] = _phases(weights, h, w)
+        constants[f"{name}:phases"] = phases(weights, h, w)
         inputs = [node.inputs[0], f"{name}:phases"]
         if len(node.inputs) > 2 and node.inputs[2]:
             constants[f"{name}:bias"] = np.tile(constants[node.inputs[2]], h.stride**2)
@@ -84,7 +52,7 @@ def split_phases(model: Model) -> Model:
     return replace(model, constants=constants, values=values, nodes=tuple(nodes))
 
 
-def _axes(model: Model, node: Node) -> tuple[_Axis, _Axis] | None:
+def _axes(model: Model, node: Node) -> tuple[Axis, Axis] | None:
     """Both axes of a transposed convolution that takes fewer cycles by phases; None for any other node."""
     if node.op != "ConvTranspose" or node.domain not in STANDARD or node.mapped:
         return None
@@ -103,26 +71,15 @@ def _axes(model: Model, node: Node) -> tuple[_Axis, _Axis] | None:
     if strides[0] != strides[1] or strides[0] < 2:
         return None
     pads = [int(v) for v in node.attributes.get("pads", (0, 0, 0, 0))]
-    h, w = (_Axis(given[i + 2], out[i + 2], weights.shape[i + 2], strides[i], pads[i]) for i in (0, 1))
-    if not (h.possible and w.possible):
+    h, w = (Axis(given[i + 2], out[i + 2], weights.shape[i + 2], strides[i], pads[i]) for i in (0, 1))
+    if not all(_possible(axis) for axis in (h, w)):
         return None
     ins, outs = weights.shape[:2]
-    pixels, phases = h.out * w.out, h.stride**2
+    pixels, parts = h.out * w.out, h.stride**2
     zeros = -(-outs // NPU_NUM) * pixels * h.kernel * w.kernel
-    phased = -(-outs * phases // NPU_NUM) * (pixels // phases) * h.taps * w.taps
+    phased = -(-outs * parts // NPU_NUM) * (pixels // parts) * h.taps * w.taps
     return (h, w) if (zeros - phased) * ins > _MACS * _MOVED * outs * pixels else None
 
 
-def _phases(weights: Array, h: _Axis, w: _Axis) -> Array:
-    """[phase of the row, phase of the column, output channel] of kernels, from [IC, OC, KH, KW]."""
-    ins, outs = weights.shape[:2]
-    made = np.zeros((h.stride, w.stride, outs, ins, h.taps, w.taps), weights.dtype)
-    for row in range(h.stride):
-        for column in range(w.stride):
-            for i in range(h.taps):
-                for j in range(w.taps):
-                    y, x = h.kernel_index(row, i), w.kernel_index(column, j)
-                    if 0 <= y < h.kernel and 0 <= x < w.kernel:
-                        made[row, column, :, :, i, j] = weights[:, :, y, x].T
-    found: Array = made.reshape(-1, ins, h.taps, w.taps)
-    return found
+def _possible(axis: Axis) -> bool:
+    return axis.out % axis.stride == 0 and all(0 <= pad <= PAD_MOST for pad in axis.pads)

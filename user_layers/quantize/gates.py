@@ -1,22 +1,24 @@
 """Hard sigmoid and hard swish of integers without a table: what is beyond 0 and 1 is cut where integers end.
 
 A table costs 27 cycles for the sixteen pixels of a lane and batch, a depthwise convolution with one tap and a
-product together a fifth of that (NUMERICS: 255 stands for 1).
+product together a fifth of that.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from user_layers.graph import BINARY_MUL
 from user_layers.net.functions import UNARY
 from user_layers.quantize.rewrite import Rewriting
-from user_layers.quantize.rules_linear import POINT
+from user_layers.quantize.rules_linear import POINT, conv_of
 from user_layers.quantize.scales import Step, product_step, quantised_weights
 from user_layers.quantize.sites import Site
 
 _COARSER = 2**0.25  # than its threshold asks for a result may be: 1.5 dB of its rounding
-_ONE = Step.for_threshold(1.0, False)
+_ONE = Step.for_threshold(1.0, False)  # its largest integer, 255, stands for 1
 
 
 def gated(state: Rewriting, site: Site) -> bool:
@@ -66,9 +68,7 @@ def _gate(state: Rewriting, site: Site, slope: float, summand: float, *, last: b
     )
     if found is None:
         return None
-    inputs = [name, state.constant(site, "slope", found.weights)]
-    if found.bias is not None:
-        inputs.append(state.constant(site, "summand", found.bias))
-    values = {"groups": channels, **POINT, "rshift": found.rshift, "relu": 1, "scale": _ONE.scale}
+    window = {"groups": channels, **POINT}
+    inputs, values = conv_of(state, replace(site, relu=True), name, found, window)
     output = state.result(site, _ONE) if last else state.between(site, "gate")
     return state.layer(site, "TPU_CONV_INT8", inputs, values, output)

@@ -93,19 +93,25 @@ def _linear(
 ) -> str | None:
     """TPU_CONV_INT8 for a site whose second input is the weights and whose third perhaps the bias. shape: as
     the convolution shall see its input; weights: where they are others than the constant."""
-    node = site.node
-    if weights is None:
-        weights = constant(state.net, node.inputs[1])
-    bias = constant(state.net, node.inputs[2]) if len(node.inputs) > 2 else None
-    if weights is None or (len(node.inputs) > 2 and bias is None):
-        return "weights or bias that are computed"
-    found = in_integers(state, site, weights, bias, shape, groups)
+    known = constants(state, site)
+    if known is None:
+        return COMPUTED
+    found = in_integers(state, site, known[0] if weights is None else weights, known[1], shape, groups)
     if isinstance(found, str):
         return found
-    given = state.step_of(node.inputs[0])
-    source, _ = state.as_bytes(node, node.inputs[0])
-    _write(state, site, groups, window, shape, source, given, found)
+    _write(state, site, groups, window, shape, found)
     return None
+
+
+COMPUTED = "weights or bias that are computed"
+
+
+def constants(state: Rewriting, site: Site) -> tuple[F64, F64 | None] | None:
+    """A site's second input, and its third if there is one; None where a layer makes one of them."""
+    names = site.node.inputs
+    weights = constant(state.net, names[1])
+    bias = constant(state.net, names[2]) if len(names) > 2 else None
+    return None if weights is None or (len(names) > 2 and bias is None) else (weights, bias)
 
 
 def in_integers(
@@ -143,10 +149,9 @@ def _write(
     groups: int,
     window: dict[str, int],
     shape: tuple[int, ...],
-    source: str,
-    given: Step,
     found: Weights,
 ) -> None:
+    source, given = state.as_bytes(site.node, site.node.inputs[0])
     own = state.info(site.node.inputs[0]).shape
     if own != shape:
         source = state.reshaped(site, source, shape, state.between(site, "pixels"))

@@ -1,0 +1,58 @@
+"""Transposed convolutions as plain ones for all phases of the stride.
+
+An output row of phase r = row mod stride needs every stride-th row of the kernel only, and input rows next to
+one another: so all phases are channels of one convolution, and its result's channels become pixels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Element = TypeVar("Element", bound=np.floating)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis. size, out: elements of input and result; kernel, stride, pad (before): of the transposed
+    convolution."""
+
+    size: int
+    out: int
+    kernel: int
+    stride: int
+    pad: int
+
+    @property
+    def first(self) -> int:
+        """The input element, beside the first one, that output 0 begins with."""
+        return -((self.kernel - 1 - self.pad) // self.stride)
+
+    @property
+    def taps(self) -> int:
+        """Input elements that the phases of one place need together."""
+        return (self.stride - 1 + self.pad) // self.stride - self.first + 1
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        """Rows of zeros before and behind the input; below 0 where fewer rows are needed than there are."""
+        squares = -(-self.out // self.stride)
+        return -self.first, squares - self.size + self.first + self.taps - 1
+
+    def kernel_index(self, phase: int, tap: int) -> int:
+        """Which element of the kernel a tap of a phase is; outside of the kernel: none."""
+        return phase + self.pad - self.stride * (self.first + tap)
+
+
+def phases(weights: npt.NDArray[Element], h: Axis, w: Axis) -> npt.NDArray[Element]:
+    """[phase of the row, phase of the column, output channel] of kernels, from [IC, OC, KH, KW]."""
+    ins, outs = weights.shape[:2]
+    made = np.zeros((h.stride, w.stride, outs, ins, h.taps, w.taps), weights.dtype)
+    for row, column, i, j in np.ndindex(h.stride, w.stride, h.taps, w.taps):
+        y, x = h.kernel_index(row, i), w.kernel_index(column, j)
+        if 0 <= y < h.kernel and 0 <= x < w.kernel:
+            made[row, column, :, :, i, j] = weights[:, :, y, x].T
+    return made.reshape(-1, ins, h.taps, w.taps)
