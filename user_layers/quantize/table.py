@@ -97,7 +97,7 @@ class Table:
             for name, before in folded.items()
             if name not in known and before in told
         }
-        return Table({**self.ranges, **more}, self.about)
+        return replace(self, ranges={**self.ranges, **more})
 
 
 def write_table(table: Table, path: Path) -> None:
