@@ -464,7 +464,7 @@ def test_each_row_alone_lets_strips_through(toolkit: Toolkit, method: str) -> No
     graph.add_tpu_layer(op_of(method), ["a"], {}, ["b"])
     graph.add_tpu_layer("TPU_CONV_INT8", ["b", "w"], values, ["y"])
     graph.add_output("y")
-    made = in_strips(graph)
+    made = in_strips(graph, graph.resolve())
     assert made is not None
     (own,) = (node for node in made.nodes if node.op.op == op_of(method))
     shape = made.resolve().tensors[own.outputs[0]].shape

@@ -284,7 +284,7 @@ def test_strips_pass_through_it(ws: Workspace) -> None:
         graph.add_output("y")
         graph.compile(opt=0)
         wanted = graph.run({"x": x})[0]
-        strips = in_strips(graph)
+        strips = in_strips(graph, graph.resolve())
         assert strips is not None
         assert [node.op.short for node in strips.nodes] == [
             *("STRIPS_CUT", "STRIPS_HALO", "CONV_INT8", "MINE", "STRIPS_HALO", "CONV_INT8", "STRIPS_JOIN")

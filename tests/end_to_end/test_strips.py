@@ -180,7 +180,7 @@ def test_nets(toolkit: Toolkit, seed: int, height: int, depth: int) -> None:
     x = integers((1, 12, height, 11), "int8", seed)
     plain = net(toolkit, {"x": x}, [SCALE])
     Random(plain, seed, depth)
-    strips = in_strips(plain)
+    strips = in_strips(plain, plain.resolve())
     plain.compile(opt=0)
     wanted = plain.run({"x": x})
     if strips is None:

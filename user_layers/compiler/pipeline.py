@@ -45,7 +45,7 @@ from user_layers.net.compiled import (
     StaticBody,
     Subnet,
 )
-from user_layers.net.net import NetTensorInfo
+from user_layers.net.net import Net, NetTensorInfo
 from user_layers.toolkit import Toolkit
 
 if TYPE_CHECKING:
@@ -64,11 +64,12 @@ def compile_graph(
 ) -> CompiledNet:
     """GraphBuilder -> CompiledNet with one stage. See Graph.compile. issued: groups and the report's times
     are those for commands that the controller issues, as it does in a dynamic net."""
-    plan, recorded = _planned(graph, dynamic, opt, issued)
+    net = infer_shapes(graph)
+    plan, recorded = _planned(net, graph.toolkit, dynamic, opt, issued)
     notes = []
-    strips = in_strips(graph) if opt == 2 and not dynamic else None
+    strips = in_strips(graph, net) if opt == 2 and not dynamic else None
     if strips is not None:
-        other = _planned(strips, dynamic, opt, issued)
+        other = _planned(infer_shapes(strips), graph.toolkit, dynamic, opt, issued)
         whole, cut = (_cycles(one, issued) for one in (recorded, other[1]))
         notes = [
             f"strips of rows in the four slots of words: {cut:,.0f} cycles, pictures in one: {whole:,.0f}"
@@ -83,11 +84,11 @@ def compile_graph(
 
 
 def _planned(
-    graph: GraphBuilder, dynamic: bool, opt: int, issued: bool
+    net: Net, toolkit: Toolkit, dynamic: bool, opt: int, issued: bool
 ) -> tuple[Plan, list[Recorded | None]]:
-    described = prepare_constants(gather_attributes(infer_shapes(graph), graph.toolkit))
+    described = prepare_constants(gather_attributes(net, toolkit))
     plan = plan_net(described, dynamic=dynamic, opt=opt, issued=issued)
-    return plan, _record(plan, graph.toolkit)
+    return plan, _record(plan, toolkit)
 
 
 def _cycles(parts: Sequence[Recorded | None], issued: bool) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from user_layers.net.nodes import CALLER, LayerNode
 
 G = TypeVar("G", bound=GraphBuilder)
 
-SLOTS = 4
+_SLOTS = 4
 _LEAST = 4  # rows of a picture that are cut: each strip has one at least
 _ELEMENTWISE = ("TPU_REQUANTIZE", "TPU_LOOKUP", "TPU_PRELU_INT8", "TPU_COPY", "TPU_ELTWISE_INT8")
 _DENSE = "TPU_CONV_INT8"
@@ -45,23 +45,20 @@ class _Way:
     values: Mapping[str, Any] | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Stretch:
     """Layers that work on strips, and how many rows those of each tensor have."""
 
-    nodes: list[int] = field(default_factory=list)
-    rows: dict[str, int] = field(default_factory=dict)
+    nodes: Sequence[int]
+    rows: Mapping[str, int]
 
 
-def in_strips(graph: G) -> G | None:
+def in_strips(graph: G, net: Net) -> G | None:
     """The graph with strips wherever it can be cut; None where that is nowhere. Inputs, outputs and all
-    results are the same, bit by bit. For nets that are compiled statically.
-
-    Errors: CompileError of shape functions.
+    results are the same, bit by bit. For nets that are compiled statically. net: what `resolve` says of it.
     """
     if not any(node.op.op == _DENSE for node in graph.nodes):
         return None
-    net = graph.resolve()
     nodes = [node for node in graph.nodes if all(name in net.tensors for name in node.outputs)]
     ways = {k: way for k, node in enumerate(nodes) if (way := _way(graph, net, node)) is not None}
     stretches = list(_stretches(net, nodes, ways))
@@ -229,9 +226,9 @@ def _heights(
     own = {name: scales[name] for k in members for name in nodes[k].outputs}
     above = {k: own[nodes[k].outputs[0]] * ways[k].ratio for k in members}
     unit = math.lcm(*(one.denominator for one in (*own.values(), *above.values())))
-    most = [Fraction(-(-net.tensors[name].shape[2] // SLOTS)) / scale for name, scale in own.items()]
+    most = [Fraction(-(-net.tensors[name].shape[2] // _SLOTS)) / scale for name, scale in own.items()]
     for k in members:
-        need = max(ways[k].top, ways[k].bottom, -(-net.tensors[nodes[k].inputs[0]].shape[2] // SLOTS))
+        need = max(ways[k].top, ways[k].bottom, -(-net.tensors[nodes[k].inputs[0]].shape[2] // _SLOTS))
         most.append(Fraction(need) / above[k])
     times = -(-max(most) // unit) * unit
     return {name: int(scale * times) for name, scale in own.items()}
