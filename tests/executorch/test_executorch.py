@@ -315,7 +315,8 @@ def test_the_inspector_sees_every_layer_under_its_operators(tmp_path: Path) -> N
         ["aten.convolution.default", "aten._native_batch_norm_legit_no_training.default"],
         ["aten.relu.default"],
     ]
-    assert all(event.perf_data.raw[0] > 0 for event in ours)
+    # A view is a layer that takes no time.
+    assert [event.name for event in ours if not event.perf_data.raw[0]] == ["aten_mean_dim/Squeeze"]
     assert any("self.conv(x)" in trace for trace in ours[0].stack_traces.values())
 
 
