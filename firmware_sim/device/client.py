@@ -35,7 +35,7 @@ from firmware_sim.chip import (
     NPU_NUM,
     STATIC_CONTEXT_OFFSET,
 )
-from firmware_sim.device import payloads
+from firmware_sim.device import current_trace, payloads
 from firmware_sim.device.crash_report import describe
 from firmware_sim.device.doubtful import Doubtful, Filled
 from firmware_sim.device.findings import Delivery, OnFindings, words
@@ -550,6 +550,8 @@ class Device:
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record, "parts": parts}
         with self._lock:
             header |= self._findings.header(checked=checked)
+            trace = None if record else current_trace.begun(self._open())
+            header["trace"] = "" if trace is None else str(trace.path)
             try:
                 child = self._started()  # a new process has to be told what is there
                 header["deeds"] = self._ledger.take() if header["checks"] else []
@@ -558,6 +560,8 @@ class Device:
                 answer, data = child.request(header, head + payload, more=more)
             except TpulayerError as error:
                 self._to_stderr.end()
+                if trace is not None:
+                    trace.end(activity, 0.0, where, error.message)
                 self._warn(activity, parsed(error.noted), failed=True)
                 self._findings.take(activity, error.found, where, failed=True)
                 if isinstance(error, DeviceCrash):
@@ -577,6 +581,9 @@ class Device:
         if wire.REPLY.size + size > end:
             raise DeviceError(f"{activity}: the firmware's reply is damaged ({size} bytes announced)")
         failed = status < 0
+        if trace is not None:
+            why = self._refused(status, body, activity).message if failed else ""
+            trace.end(activity, float(str(answer["cycles"])), where, why)
         try:
             self._warn(activity, parsed(str(answer["warnings"])), failed=failed)
         except DeviceError:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # with it comes what the first launch needs, and not the star
     from firmware_sim.checks.checker import Checker, Site
     from firmware_sim.checks.finding import Frame
     from firmware_sim.checks.memory import Arena
+    from firmware_sim.device.trace_file import TraceFile
     from firmware_sim.instructions.instruction import Engine
     from firmware_sim.tpu import Watcher
 
@@ -179,6 +180,8 @@ class Controller:
         """Of a native firmware."""
         self.checker: Checker | None = None
         """Sees every batch before it is executed; None without checks."""
+        self.trace: TraceFile | None = None
+        """Takes down every batch that is executed."""
         self.watched = False
         """Whether the firmware tells what the controller's own code does."""
         self.announced: Checker | None = None
@@ -205,6 +208,10 @@ class Controller:
 
     def end(self) -> None:
         """After a request, also one that failed."""
+        if self.trace is not None:
+            self._take_accesses()
+            self.trace.close()
+            self.trace = None
         if self.recording is None:
             self._processor.end_launch()
 
@@ -233,10 +240,10 @@ class Controller:
         After FULL and SPLIT ids count from 1 again. Raises DeviceError for more descriptors than the arenas
         hold, an unknown reason, more of them than are recorded, and what a command itself does wrong.
         """
-        if self.checker is not None:
-            self._take_accesses(self.checker)
-        if reason == FlushReason.CALL and self.announced is not None:
-            self._announce(self.announced, bd_num | gdma_num << 32)
+        if self.checker is not None or self.trace is not None:
+            self._take_accesses()
+        if reason == FlushReason.CALL and (self.announced is not None or self.trace is not None):
+            self._announce(bd_num | gdma_num << 32)
             return
         if max(bd_num, gdma_num) > ARENA_CAPACITY:
             raise self._named(
@@ -321,6 +328,10 @@ class Controller:
             self.checker.site = self._site if where is not None else None
             self.checker.arena = self._arena(bd, gdma) if where is not None else None
         self._processor.place = [0, 0] if where is None else self._link.notes
+        if self.trace is not None:
+            with self._link.aside():
+                keys = self._keys(len(bd), len(gdma)) if where is not None else None
+                self.trace.batch(bd, gdma, 0 if where is not None else self._groups, keys, self._site)
         try:
             self._processor.execute(bd, gdma, where=where, streamed=streamed)
             self.executed += len(bd) + len(gdma)
@@ -333,6 +344,22 @@ class Controller:
                 if self.checker is not None:
                     self.checker.wrong_queue(error, bd, gdma)
             raise kind(f"{what}: {error.message}", hint=error.hint) from None
+
+    def _keys(self, bd_num: int, gdma_num: int) -> tuple[list[object], list[object]]:
+        """Of the first commands in the arenas: equal ones where the same code issued them."""
+        assert self.firmware is not None
+        m, (bd, gdma) = self._memory, self.firmware.issued(bd_num, gdma_num)
+        return (
+            list(zip(bd.tolist(), m.bd_site[:bd_num].tolist(), m.bd_layer[:bd_num].tolist(), strict=True)),
+            list(
+                zip(
+                    gdma.tolist(),
+                    m.gdma_site[:gdma_num].tolist(),
+                    m.gdma_layer[:gdma_num].tolist(),
+                    strict=True,
+                )
+            ),
+        )
 
     def _look(self, checker: Checker, bd: U32, gdma: U32) -> None:
         """Show a batch that is recorded."""
@@ -348,11 +375,16 @@ class Controller:
         m, n, k = self._memory, len(bd), len(gdma)
         return Arena((m.bd_layer[:n], m.gdma_layer[:k]), (m.bd_site[:n], m.gdma_site[:k]))
 
-    def _take_accesses(self, checker: Checker) -> None:
+    def _take_accesses(self) -> None:
         """Show what the controller's code did since the last time."""
         assert self.firmware is not None
-        accesses = self.firmware.accesses()
-        if self.firmware.accesses_lost:
+        accesses, lost = self.firmware.accesses(), self.firmware.accesses_lost
+        if self.trace is not None:
+            self.trace.accessed(accesses, self._memory, lost=lost)
+        checker = self.checker
+        if checker is None:
+            return
+        if lost:
             checker.unseen()
             if not self._lost_told:
                 self._link.log(
@@ -371,10 +403,16 @@ class Controller:
         lines = self.firmware.frames_at(*addresses)
         return tuple(Frame(line.file, line.line, line.function) for line in lines)
 
-    def _announce(self, checker: Checker, address: int) -> None:
+    def _announce(self, address: int) -> None:
         """The firmware tells of a call of a layer."""
-        assert self.firmware is not None and checker.memory is not None
+        assert self.firmware is not None
         text = self.firmware.layer(address)
+        if self.trace is not None:
+            self.trace.announced(text)
+        checker = self.announced
+        if checker is None:
+            return
+        assert checker.memory is not None
         try:
             checker.memory.announce(text)
         except ValueError as error:
@@ -556,10 +594,18 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
         controller.announced = None
         if checker is not None and checker.memory is not None and header["parts"] and header["checked"]:
             controller.announced = checker
-        if controller.announced is not None:
-            payload = with_flag(payload, FLAG_CALLS)
         record = bool(header["record"])
-        firmware.watch(record or checker is not None)
+        controller.trace = None
+        if header["trace"] and not record:
+            with link.aside():
+                from firmware_sim.device.trace_file import TraceFile
+
+                controller.trace = TraceFile(str(header["trace"]))
+            if not controller.watched:
+                controller.trace.unwatched()
+        if controller.announced is not None or (controller.trace is not None and header["parts"]):
+            payload = with_flag(payload, FLAG_CALLS)
+        firmware.watch(record or checker is not None or controller.trace is not None)
         before, run, done = controller.cycles, firmware.instructions, controller.executed
         controller.begin(link.activity, record=record, parts=bool(header["parts"]))
         if checker is not None and not record and REQUEST.unpack_from(payload)[0] == Op.LAUNCH:

@@ -19,8 +19,10 @@ has no name in the file system: it goes with its last process.
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +72,20 @@ def _protect(address: int, size: int, rights: int = 0) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(size), ctypes.c_int(rights)) != 0:
         raise OSError(ctypes.get_errno(), "mprotect of a guard area")
+
+
+def _extents(fd: int) -> Iterator[tuple[int, int]]:
+    """Start and end of what a sparse file holds."""
+    at = 0
+    while True:
+        try:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nothing from there on
+                raise
+            return
+        at = os.lseek(fd, start, os.SEEK_HOLE)
+        yield start, at
 
 
 class SharedMemory:
@@ -145,6 +161,14 @@ class SharedMemory:
         last = (offset + size) // page * page
         if last > first:
             self._map.madvise(mmap.MADV_REMOVE, self.offsets["ddr"] + first, last - first)
+
+    def copied(self) -> SharedMemory:
+        """New memories with the same content; what nobody wrote takes no room in them either."""
+        copy = SharedMemory.create("a copy")
+        source, target = np.frombuffer(self._map, np.uint8), np.frombuffer(copy._map, np.uint8)
+        for start, end in _extents(self.fd):
+            target[start:end] = source[start:end]
+        return copy
 
     def close(self) -> None:
         """Close the file; arrays handed out stay valid."""

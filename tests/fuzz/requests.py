@@ -88,6 +88,7 @@ def send(device: Device, request: bytes, *, record: bool) -> str:
         "record": record,
         "parts": False,
         "checks": [],
+        "trace": "",
     }
     try:
         answer, data = device._started().request(header, request)
