@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from firmware_sim.checks.finding import Attribute
+from firmware_sim.checks.objects import Allocations, Change
 from firmware_sim.errors import UsageError
 from firmware_sim.processes.shared_memory import SharedMemory
 
@@ -26,16 +27,16 @@ class BegunRequest(Protocol):
 class Tracing(Protocol):
     """What takes down requests."""
 
-    def begin(self, memory: SharedMemory) -> BegunRequest:
-        """A request begins."""
+    def begin(self, memory: SharedMemory, buffers: Sequence[Change]) -> BegunRequest:
+        """A request begins. buffers: what is allocated in DDR."""
 
 
 _current: Tracing | None = None
 
 
-def begun(memory: SharedMemory) -> BegunRequest | None:
+def begun(memory: SharedMemory, allocations: Allocations) -> BegunRequest | None:
     """A request of a device with these memories begins; None where nobody traces."""
-    return None if _current is None else _current.begin(memory)
+    return None if _current is None else _current.begin(memory, allocations.all())
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.checks.finding import Attribute, Frame, Issued
+from firmware_sim.checks.objects import Change
 from firmware_sim.chip import DESCRIPTOR_BYTES
 from firmware_sim.device import current_trace
 from firmware_sim.errors import DeviceError
@@ -44,6 +45,15 @@ class Written:
     space: Space
     offset: int
     data: bytes
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory in DDR that the device's program allocated: absolute address, size in bytes."""
+
+    name: str
+    address: int
+    nbytes: int
 
 
 @dataclass(frozen=True)
@@ -83,8 +93,8 @@ class TracedRequest:
     """One launch of a kernel, or one part of a net.
 
     what: as messages call it; sites: who issues commands, without engine, id and name where one site has
-    several; cycles: what the device counted, 0 where the request failed; failed: why. before: the memories
-    as they were, where that was asked for.
+    several; cycles: what the device counted, 0 where the request failed; failed: why. buffers: what was
+    allocated in DDR; before: the memories as they were, where that was asked for.
     """
 
     what: str
@@ -92,6 +102,7 @@ class TracedRequest:
     sites: tuple[Issued, ...]
     cycles: float
     failed: str = ""
+    buffers: tuple[Buffer, ...] = ()
     before: SharedMemory | None = None
 
     def __repr__(self) -> str:
@@ -127,16 +138,18 @@ class Trace:
         self._memories = memories
         self._numbers = itertools.count()
 
-    def begin(self, memory: SharedMemory) -> _Begun:
-        """A request begins."""
+    def begin(self, memory: SharedMemory, buffers: Sequence[Change]) -> _Begun:
+        """See current_trace.Tracing."""
         path = self._folder / f"request{next(self._numbers)}"
-        return _Begun(self, path, memory.copied() if self._memories else None)
+        known = tuple(Buffer(str(name), int(at), int(size)) for at, size, _, name in buffers)
+        return _Begun(self, path, known, memory.copied() if self._memories else None)
 
 
 @dataclass(frozen=True)
 class _Begun:
     trace: Trace
     path: Path
+    buffers: tuple[Buffer, ...]
     before: SharedMemory | None
 
     def end(self, what: str, cycles: float, where: Attribute | None, failed: str = "") -> None:
@@ -148,7 +161,9 @@ class _Begun:
         self.path.unlink()
         if where is not None:
             batches, sites = _attributed(batches, sites, where)
-        self.trace.requests.append(TracedRequest(what, batches, sites, cycles, failed, self.before))
+        self.trace.requests.append(
+            TracedRequest(what, batches, sites, cycles, failed, self.buffers, self.before)
+        )
 
 
 @contextmanager
