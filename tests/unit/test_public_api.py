@@ -49,6 +49,7 @@ NAMES = [
     "NetworkInfo",
     "Output",
     "SourceError",
+    "Stepper",
     "TType",
     "Toolkit",
     "TpulayerError",
@@ -61,6 +62,7 @@ NAMES = [
     "kernel_firmware",
     "load_bmodel",
     "run_kernel",
+    "traced",
 ]
 PAGE = ROOT / "docs" / "python.md"
 
