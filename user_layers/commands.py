@@ -101,6 +101,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
             Command("tpu_model", "running", "show, take apart and put together bmodels"),
             Command("load_firmware", "running", "load firmware images into an emulated device"),
             Command("run_kernel", "running", "run a free kernel from a C file with numpy arrays"),
+            Command("repro", "repros", "show again what --save-repro has kept"),
         ),
     ),
     (
