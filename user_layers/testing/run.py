@@ -122,7 +122,7 @@ def run_cases(
     """
     from user_layers.params import ParamTypes
 
-    op = _op_of(ws, next(iter(toolkits.values())), name)
+    op = op_of(ws, next(iter(toolkits.values())), name)
     types = ParamTypes.from_record(ws.layer_record)
     for case in cases:
         for kind, toolkit in toolkits.items():
@@ -169,7 +169,8 @@ def check_layer(name: str, golden: Golden, cases: Sequence[Case]) -> None:
         raise AssertionError("\n".join([f"{name}: {bad} of {len(results)} are not equal", *wrong]))
 
 
-def _op_of(ws: Workspace, toolkit: Toolkit, name: str) -> OpInfo:
+def op_of(ws: Workspace, toolkit: Toolkit, name: str) -> OpInfo:
+    """A layer of the workspace by its short name. Errors: as of `run_cases`."""
     for info in toolkit.ops.values():
         if info.short.lower() == name and not info.is_builtin:
             return info
