@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -30,10 +29,11 @@ from user_layers.profile.trace import profile_of
 from user_layers.report.roofline import PEAKS
 
 LOAD, STORE, FILL = "gdma.copy.s2l", "gdma.copy.l2s", "gdma.fill"
+Steps = list[tuple[str, int, dict[str, int]]]
 SITES = tuple(Issued("", 0, "", (Frame("kernel.c", line, "run"),)) for line in range(1, 5))
 
 
-def batch(commands: Sequence[tuple[str, int, dict[str, int]]], *, streamed: bool = False) -> TracedBatch:
+def batch(commands: Steps, *, streamed: bool = False) -> TracedBatch:
     """Commands in the order of issue: instruction, the other engine's id that it waits for, fields. Each is
     issued by another of SITES in turn."""
     found: dict[Engine, list[bytes]] = {engine: [] for engine in ENGINES}
@@ -107,8 +107,8 @@ def owned(profile: Profile, number: int) -> Fraction:
 @examples(150)
 @given(st.lists(st.lists(streams(), max_size=3), min_size=1, max_size=3))
 def test_every_cycle_has_one_owner_and_the_sum_is_the_devices(made: list[list[TracedBatch]]) -> None:
-    requests = [request(*batches) for batches in made]
-    profile = profile_of(requests)
+    requests = [one for one in (request(*batches) for batches in made) if len(one)]
+    profile = profile_of([request(), *requests, request(batch([]))])
     assert [one.end for one in profile.requests] == counted(*requests)
     for number, engine in enumerate(ENGINES):
         assert owned(profile, number) == Fraction(profile.cycles)
@@ -122,7 +122,7 @@ def test_every_cycle_has_one_owner_and_the_sum_is_the_devices(made: list[list[Tr
 
 
 def test_what_a_command_waits_for() -> None:
-    parts: list[tuple[str, int, dict[str, int]]]
+    parts: Steps
     parts = [(LOAD, 0, {}), ("ar.mul", 1, {}), (STORE, 1, {}), ("ar.add", 0, {})]
     profile = profile_of([request(batch(parts, streamed=True))])
     load, mul = profile.command(2), profile.command(0)
@@ -226,3 +226,13 @@ def test_sums_of_all_kinds_are_the_whole() -> None:
     )
     first = hottest(profile, 3)
     assert [profile.columns.time[i] for i in first] == sorted(profile.columns.time, reverse=True)[:3]
+
+
+def test_layers_of_nets_that_the_firmware_runs() -> None:
+    sites = (Issued("", 0, "", (), "tested (TPU_DOUBLE)"), Issued("", 0, "", (), "TPU_ADD", "a (b)"))
+    part = replace(batch([("ar.mul", 0, {})] * 2), issued={e: np.arange(2, dtype=np.uint32) for e in ENGINES})
+    profile = profile_of([TracedRequest("the dynamic network", (part,), sites, 0)])
+    assert [(one.layer, one.node) for one in profile.sites] == [
+        ("TPU_DOUBLE", "tested"),
+        ("TPU_ADD", "a (b)"),
+    ]

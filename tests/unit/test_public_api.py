@@ -48,6 +48,7 @@ NAMES = [
     "ModelError",
     "NetworkInfo",
     "Output",
+    "Profile",
     "SourceError",
     "TType",
     "Toolkit",
@@ -60,6 +61,7 @@ NAMES = [
     "firmware_image",
     "kernel_firmware",
     "load_bmodel",
+    "profiled",
     "run_kernel",
 ]
 PAGE = ROOT / "docs" / "python.md"

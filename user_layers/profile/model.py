@@ -184,6 +184,11 @@ class Profile:
             f"{shown.count(len(self.columns), 'command')}, {time}>"
         )
 
+    def _repr_html_(self) -> str:
+        from user_layers.profile.page import notebook  # with it comes what pictures need
+
+        return notebook(self)
+
     @property
     def cycles(self) -> float:
         """From the begin of the first request to the end of the last."""

@@ -196,4 +196,5 @@ def _sorted(rows: Times, keys: Iterable[tuple[K, ...]]) -> tuple[tuple[K, Total]
         for key in found:
             members.setdefault(key, []).append(index)
     totals = [(key, _total(rows[of].sum(axis=0))) for key, of in members.items()]
+    totals = [one for one in totals if any(one[1].commands)]
     return tuple(sorted(totals, key=lambda one: (-one[1].time, -sum(one[1].busy), str(one[0]))))

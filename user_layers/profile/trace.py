@@ -10,6 +10,7 @@ launch's.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -27,16 +28,20 @@ from user_layers.profile.banks import conflicts
 from user_layers.profile.forms import Forms
 from user_layers.profile.model import ENGINES, Batch, Cause, Columns, Profile, Request
 
+_LABEL = re.compile(r"(.+) \((\w+)\)")
+
 
 def profile_of(requests: Iterable[TracedRequest], what: str = "") -> Profile:
-    """What the requests of a device took, one after the other, without what the host did between them.
+    """What the requests of a device took, one after the other, without what the host did between them and
+    without those that issued no commands.
 
     what: names the run, by default its first request. DeviceError for commands that do not exist, and for
     engines that wait for one another; a device that ran them has said so.
     """
     maker = _Maker()
     for request in requests:
-        maker.add(request)
+        if len(request):
+            maker.add(request)
     return maker.profile(what)
 
 
@@ -62,7 +67,7 @@ class _Maker:
             made = self._batch(batch, now, sites)
             now = made.end
             read += self._read(self._parts[-1])
-        launch = timing.launch(read) if self._count > first else 0.0
+        launch = timing.launch(read)
         self._requests.append(Request(request.what, begin, now + launch, launch, first, self._count))
 
     def profile(self, what: str) -> Profile:
@@ -74,8 +79,11 @@ class _Maker:
         return Profile(name, tuple(self._requests), tuple(self._batches), tuple(self._sites), forms, columns)
 
     def _site(self, issued: Issued) -> int:
-        # ids and instructions are the command's, not the site's
+        # ids and instructions are the command's, not the site's; the firmware says a layer as "node (type)"
         plain = replace(issued, engine="", id=0, name="")
+        label = _LABEL.fullmatch(issued.layer)
+        if label is not None and not issued.node:
+            plain = replace(plain, node=label[1], layer=label[2])
         return self._sites.setdefault(plain, len(self._sites))
 
     def _read(self, columns: Columns) -> int:
