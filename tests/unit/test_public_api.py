@@ -50,6 +50,7 @@ NAMES = [
     "Output",
     "Profile",
     "SourceError",
+    "Stepper",
     "TType",
     "Toolkit",
     "TpulayerError",
@@ -63,6 +64,7 @@ NAMES = [
     "load_bmodel",
     "profiled",
     "run_kernel",
+    "traced",
 ]
 PAGE = ROOT / "docs" / "python.md"
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from firmware_sim.checks.merged import merged
 from firmware_sim.checks.rules import limit
 from firmware_sim.checks.text import report, summary
+from firmware_sim.device.current_trace import telling
 from firmware_sim.device.findings import together
 from firmware_sim.errors import MissingError, TpulayerError, UsageError
 from firmware_sim.firmware.image import TCM_NAME
@@ -146,21 +147,23 @@ def run_cases(
                 problem, found = "", None
                 findings: list[Finding] = []
                 place = CALLER.set(f"test_{name}.py, {case}")  # not where this runs from
-                try:
-                    one.param = types.param_values(op.op, types.param_bytes(op.op, case.param))
-                    with together(on_findings=findings.extend):
-                        if mode == "dynamic":
-                            one.dynamic()
-                        else:
-                            one.static(int(mode[-1]))
-                except _Wrong as e:
-                    problem, found = e.problem, e.found
-                except MissingError:
-                    raise
-                except TpulayerError as e:
-                    problem = f"{e.message} ({e.hint})" if e.hint else e.message
-                finally:
-                    CALLER.reset(place)
+                with telling(label=f"{name} {case}: {mode}, {kind}") as verdict:
+                    try:
+                        one.param = types.param_values(op.op, types.param_bytes(op.op, case.param))
+                        with together(on_findings=findings.extend):
+                            if mode == "dynamic":
+                                one.dynamic()
+                            else:
+                                one.static(int(mode[-1]))
+                    except _Wrong as e:
+                        problem, found = e.problem, e.found
+                    except MissingError:
+                        raise
+                    except TpulayerError as e:
+                        problem = f"{e.message} ({e.hint})" if e.hint else e.message
+                    finally:
+                        CALLER.reset(place)
+                    verdict.problem = problem
                 wrong = tuple(merged(findings))
                 good = not problem and all(finding.about.advice for finding in wrong)
                 yield Result(str(case), mode, kind, good, one.elements, one.where, problem, found, wrong)
@@ -317,7 +320,9 @@ class _One:
             return x if change is None else change(x)
 
         given = {name: changed(name, arrays[int(name.strip("-~+x"))]) for name in graph.inputs}
-        found = [changed(name, y) for name, y in zip(graph.outputs, graph.run(given), strict=True)]
+        with telling(expected={name: changed(name, y) for name, y in zip(graph.outputs, want, strict=True)}):
+            made = graph.run(given)
+        found = [changed(name, y) for name, y in zip(graph.outputs, made, strict=True)]
         for i, (got, expected) in enumerate(zip(found, want, strict=True)):
             what = f"output {i}: " if len(want) > 1 else ""
             if got.shape != expected.shape or got.dtype != expected.dtype:
