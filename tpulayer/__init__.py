@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from user_layers.onnx.compile import compile_onnx
     from user_layers.onnx.custom import MappedNode
     from user_layers.product import compile_stages
+    from user_layers.profile.model import Profile
+    from user_layers.profile.run import profiled
     from user_layers.runtime.bmruntime import BModelRuntime, load_bmodel
     from user_layers.runtime.network import NetworkInfo
     from user_layers.stepper.stepper import Stepper
@@ -84,6 +86,7 @@ __all__ = [
     "ModelError",
     "NetworkInfo",
     "Output",
+    "Profile",
     "SourceError",
     "Stepper",
     "TType",
@@ -97,6 +100,7 @@ __all__ = [
     "firmware_image",
     "kernel_firmware",
     "load_bmodel",
+    "profiled",
     "run_kernel",
     "traced",
 ]
@@ -124,6 +128,8 @@ if not TYPE_CHECKING:  # a checker would take any name for one of ours
         "user_layers.toolchain.kernel": ("kernel_firmware",),
         "user_layers.net.compiled": ("CompiledNet",),
         "user_layers.product": ("compile_stages",),
+        "user_layers.profile.model": ("Profile",),
+        "user_layers.profile.run": ("profiled",),
         "user_layers.api": ("Graph",),
         "user_layers.formats": ("compile_file",),
         "user_layers.graph.graph": (

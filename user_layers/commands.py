@@ -106,6 +106,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
             Command("tpu_model", "running", "show, take apart and put together bmodels"),
             Command("load_firmware", "running", "load firmware images into an emulated device"),
             Command("run_kernel", "running", "run a free kernel from a C file with numpy arrays"),
+            Command("profile", "profiling", "say where the time of a kernel, a net or a layer goes"),
             Command(
                 "step",
                 "stepping",

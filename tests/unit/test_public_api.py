@@ -48,6 +48,7 @@ NAMES = [
     "ModelError",
     "NetworkInfo",
     "Output",
+    "Profile",
     "SourceError",
     "Stepper",
     "TType",
@@ -61,6 +62,7 @@ NAMES = [
     "firmware_image",
     "kernel_firmware",
     "load_bmodel",
+    "profiled",
     "run_kernel",
     "traced",
 ]
