@@ -236,3 +236,10 @@ def test_layers_of_nets_that_the_firmware_runs() -> None:
         ("TPU_DOUBLE", "tested"),
         ("TPU_ADD", "a (b)"),
     ]
+
+
+def test_a_request_that_failed_is_left_out() -> None:
+    """How far its last batch came nobody knows."""
+    good = request(batch([("ar.mul", 0, {})]))
+    wrong = replace(request(batch([("ar.mul", 0, {}), ("local_arrange", 0, {})])), failed="it is refused")
+    assert len(profile_of([wrong, good]).columns) == 1
