@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firmware_sim.checks.export import as_json
 from user_layers.cli.checking import checking
-from user_layers.cli.options import Check, CheckLimit, Sarif, Schedule, TimeLimit, Warnings, for_devices
+from user_layers.cli.options import (
+    Check,
+    CheckLimit,
+    Sarif,
+    SaveRepro,
+    Schedule,
+    TimeLimit,
+    Warnings,
+    for_devices,
+)
 from user_layers.workspace import Workspace
 
 if TYPE_CHECKING:
+    from user_layers.repro import Content
     from user_layers.testing.run import Result
 
 
@@ -25,6 +36,7 @@ def test(
     schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
+    save_repro: SaveRepro = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Run layers beside their numpy references, tests/test_NAME.py.
@@ -33,12 +45,31 @@ def test(
     firmware and, where its images are built, on the controller's. Exit code 1 when anything differs, 5 when
     only the checks found something.
     """
+    from user_layers.cli.keeping import keeping, options
+
+    for_devices(time_limit, warnings, check, check_limit, schedule)
+
+    def words() -> list[object]:
+        told = options(check=check, schedule=schedule, warnings=warnings, time_limit=time_limit)
+        return ["test", *(names or ()), *told]
+
+    def files() -> dict[str, Content]:
+        from user_layers.repro import workspace_files
+
+        return workspace_files(Workspace.find())
+
+    with keeping(save_repro, "test", words, files) as ended:
+        ended.code, ended.what = _tested(names or [], sarif, as_json_object=json)
+    return ended.code
+
+
+def _tested(names: list[str], sarif: Path | None, *, as_json_object: bool) -> tuple[int, str]:
+    """The exit code, and a line for each case that is wrong."""
     from user_layers.testing.collect import find_tests, load_test
     from user_layers.testing.run import check_built, open_toolkits, run_cases
 
-    for_devices(time_limit, warnings, check, check_limit, schedule)
     ws = Workspace.find()
-    paths = find_tests(ws, names or ())
+    paths = find_tests(ws, names)
     check_built(ws)
     tests = [load_test(path) for path in paths]
     found: dict[str, list[Result]] = {test.name: [] for test in tests}
@@ -50,11 +81,11 @@ def test(
             for result in run_cases(ws, toolkits, test.name, test.golden, test.cases):
                 found[test.name].append(result)
                 seen.take(result.findings)
-                typer.echo(f"{test.name} {result}", err=json)
+                typer.echo(f"{test.name} {result}", err=as_json_object)
     results = [result for part in found.values() for result in part]
     wrong = sum(not result.ok for result in results)
     unequal = sum(bool(result.problem) for result in results)
-    if json:
+    if as_json_object:
         from json import dumps
 
         answer = {
@@ -69,7 +100,8 @@ def test(
         typer.echo(f"test: all {len(results)} are equal to golden; checks found something in {wrong} of them")
     else:
         typer.echo(f"test: all {len(results)} are equal to golden")
-    return seen.code(1 if unequal else 0)
+    bad = [f"{name} {one}" for name, part in found.items() for one in part if not one.ok]
+    return seen.code(1 if unequal else 0), "\n".join(bad)
 
 
 def _as_object(result: Result) -> dict[str, object]:
