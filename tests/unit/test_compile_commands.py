@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from user_layers.toolchain.compile_commands import NAME, write_commands
 from user_layers.toolchain.compilers import Compiler
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
@@ -32,10 +34,9 @@ def test_an_entry_for_each_file_as_this_machine_compiles_it(tmp_path: Path) -> N
     assert entries[1]["arguments"] == [*flags, "-c", "in.cpp"]
 
 
-def test_a_file_of_another_tool_stays(tmp_path: Path) -> None:
-    said: list[str] = []
-    report = Reporter()
-    report.note = said.append  # type: ignore[method-assign]
+def test_a_file_of_another_tool_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report, said = Reporter(), list[str]()
+    monkeypatch.setattr(report, "note", said.append)
     ninja, path = ninja_of(tmp_path), tmp_path / NAME
     for theirs in ('[{"directory": "/", "file": "x.c", "command": "cc -c x.c"}]', "not JSON", "{}"):
         path.write_text(theirs)
