@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +14,16 @@ from user_layers.cli.checking import checking
 from user_layers.cli.options import (
     Check,
     CheckLimit,
+    Gdb,
+    GdbCommand,
+    GdbPort,
     Sarif,
     SaveRepro,
     Schedule,
     TimeLimit,
     Warnings,
     for_devices,
+    in_gdb,
 )
 
 if TYPE_CHECKING:
@@ -52,17 +57,34 @@ def test_tpu_layer(
     schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
+    gdb: Gdb = False,
+    gdb_command: GdbCommand = None,
+    gdb_port: GdbPort = None,
 ) -> int:
     """Compile crop -> expand_dims -> const_binary -> double, run it, and compare with numpy bit for bit.
 
     Writes the net and its reference data to tpulayer_static or tpulayer_dynamic in the current folder.
     """
-    from user_layers.demo import run
+    from user_layers.demo import DEMO_LAYERS, check_demo_layers, run
     from user_layers.workspace import Workspace
 
     for_devices(time_limit, None, check, check_limit, schedule)
-    with checking(sarif) as found:
-        good = run(Workspace.find(), mode, typer.echo, firmware)
+    ws = Workspace.find()
+    debugger = in_gdb(gdb, gdb_command, gdb_port)
+    if debugger is None:
+        with checking(sarif) as found:
+            good = run(ws, mode, typer.echo, firmware)
+        return found.code(0 if good else 1)
+    from user_layers.testing.run import check_built
+    from user_layers.toolchain import firmware_image
+    from user_layers.toolchain.debug import debug_workspace, layer_functions
+
+    check_demo_layers(ws)
+    check_built(ws)
+    image = firmware_image(ws, firmware)
+    with debugger(image.kind, layer_functions(ws, DEMO_LAYERS)), checking(sarif) as found:
+        path = debug_workspace(ws) if image.path == ws.firmware else image.path
+        good = run(ws, mode, typer.echo, str(path))
     return found.code(0 if good else 1)
 
 
@@ -254,14 +276,19 @@ def run_kernel(
     sarif: Sarif = None,
     save_repro: SaveRepro = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    gdb: Gdb = False,
+    gdb_command: GdbCommand = None,
+    gdb_port: GdbPort = None,
 ) -> int:
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
+    from firmware_sim.firmware.image import kind_named
     from user_layers.cli.keeping import arrays_of, headers_beside, headers_in, keeping, options, report_of
     from user_layers.kernels.words import run
 
     for_devices(time_limit, warnings, check, check_limit, schedule)
     words = (arg or [], given or [], wanted or [])
     include = include or []
+    start = in_gdb(gdb, gdb_command, gdb_port)
 
     def again() -> list[object]:
         kernels = [f"kernel/{path.name}" for path in kernel]
@@ -277,7 +304,8 @@ def run_kernel(
         return {**headers_beside(kernel, "kernel"), **headers_in(include, "include"), **data}
 
     with keeping(save_repro, name, again, files) as ended:
-        with checking(sarif) as found:
+        debugger = nullcontext() if start is None else start(kind_named(firmware, "--firmware"), [name])
+        with debugger, checking(sarif) as found:
             text = run(
                 kernel,
                 name,
@@ -287,6 +315,7 @@ def run_kernel(
                 as_json=json,
                 kind=firmware,
                 sanitize=sanitize,
+                debug=start is not None,
                 on_findings=found.take,
             )
             typer.echo(text)

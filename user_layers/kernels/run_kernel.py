@@ -80,6 +80,7 @@ def run_kernel(
     firmware: Kind = "native",
     time_limit: float | None = None,
     sanitize: bool = False,
+    debug: bool = False,
     check: str | None = None,
     on_findings: OnFindings | None = None,
 ) -> KernelResult:
@@ -92,8 +93,10 @@ def run_kernel(
     the struct's name, where there are several.
     firmware: arm runs the images for the chip's controller. time_limit: seconds after which it is stopped, 0
     for any time; by default TPULAYER_TIME_LIMIT, else 60. sanitize: with checks of the C, see
-    docs/free-kernels.md. check, on_findings: what is looked at while it runs, and who gets what is found, as
-    of `Device`. report: gets what the build says, by default stderr.
+    docs/free-kernels.md. debug: natively not optimized, for a debugger. check, on_findings: what is looked at
+    while it runs, and who gets what is found, as of `Device`. report: gets what the build says, by default
+    stderr.
+    Editors find how the source is compiled in compile_commands.json beside it, if it is in no workspace.
     Raises UsageError for names and values that do not fit, BuildError, DeviceError; CheckError when it has
     run, checks found something and there is no on_findings.
     """
@@ -101,7 +104,9 @@ def run_kernel(
     sources = [Path(p) for p in ([source] if isinstance(source, (str, Path)) else source)]
     folders = [Path(p) for p in includes]
     given, wanted, values = dict(inputs or {}), dict(outputs or {}), dict(arguments or {})
-    image = kernel_firmware(sources, folders, report, kind="native", sanitize=sanitize)
+    image = kernel_firmware(
+        sources, folders, report, kind="native", sanitize=sanitize, debug=debug, commands=True
+    )
     some = bool(given or wanted or values)
     layout = find_arguments(image, name, sources, struct, guess=some)
     if layout is None and some:
