@@ -276,10 +276,11 @@ class Replay:
         return self._until_site(there)
 
     def until_layer(self, name: str) -> Command | None:
-        """To the next command of a layer, or a node of a net, of that name that is not the one now."""
+        """To the next command of a layer, of a net's node, or issued in or below a function of that name,
+        behind those of it that are next now."""
 
         def of(issued: Issued) -> bool:
-            return name in (issued.node, issued.layer, issued.layer.partition(" ")[0])
+            return name in layer_names(issued)
 
         now = self.next
         if now is not None and of(now.issued):  # leave it first
@@ -370,6 +371,14 @@ class Replay:
         at = tensor.indices() * tensor.itemsize + tensor.offset % tensor.itemsize
         raw = flat[at[..., None] + np.arange(tensor.itemsize)]
         return np.ascontiguousarray(raw).view(dtype)[..., 0]
+
+
+def layer_names(issued: Issued) -> tuple[str, ...]:
+    """What the issuer of a command is called: its node, both words of the label `conv1 (TPU_CONV)`, and the
+    functions."""
+    name, _, op = issued.layer.partition(" ")
+    functions = (frame.function for frame in issued.frames)
+    return tuple(word for word in (issued.node, name, op.strip("()"), *functions) if word)
 
 
 def _writes(command: Command, space: Space, offset: int, nbytes: int) -> bool:
