@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from firmware_sim.firmware.image import DEBUG_NAME, Kind
+from tests.paths import ROOT
+from tests.support.doc_blocks import blocks_of
 from tests.support.gdb_mi import InGdb, Mi, needs_arm_gdb, needs_gdb, needs_gdbserver
 from tests.support.gdb_remote import Remote, word
 from tests.support.workspaces import built_demo, environment, tpulayer
@@ -248,3 +251,34 @@ def test_what_is_not_there_is_said(folder: Path, ws: Workspace) -> None:
     assert "error: --gdb: gdb is not installed" in done.stderr and "apt-get install gdb" in done.stderr
     done = tpulayer("test", "double", "--firmware", "arm", "--gdb", cwd=ws.root, env=nothing, code=3)
     assert "--gdb: gdb-multiarch is not installed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        pytest.param("needs gdb", marks=needs_gdb),
+        pytest.param("needs a gdb for ARM", marks=needs_arm_gdb),
+    ],
+)
+def test_the_page_s_examples(ws: Workspace, reason: str) -> None:
+    blocks = blocks_of(ROOT / "docs" / "debugging.md")
+    for block in blocks:
+        if block.path is not None:
+            (ws.root / block.path).parent.mkdir(exist_ok=True)
+            (ws.root / block.path).write_text(block.text)
+    np.save(ws.root / "x.npy", np.ones((64, 100), np.float32))
+    chosen = [block for block in blocks if block.excerpt == reason]
+    assert chosen
+    tools = os.pathsep.join((str(ROOT / "tool"), str(Path(sys.executable).parent), os.environ["PATH"]))
+    for block in chosen:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block.text],
+            cwd=ws.root,
+            env=environment(PATH=tools, TPULAYER=str(ROOT)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "No symbol" not in done.stderr and "not being run" not in done.stderr, done.stderr
