@@ -97,13 +97,13 @@ class Order:
 
 
 def schedule(
-    order: Order, cycles: Mapping[Engine, Sequence[float]], issue: float
+    order: Order, cycles: Mapping[Engine, Sequence[float]], issue: float, begin: float = 0.0
 ) -> dict[Engine, list[tuple[float, float]]]:
     """When each command begins and ends. issue: cycles of the controller for each command, 0 for streams that
-    the engines read."""
-    ends = {engine: [0.0] for engine in Engine}
+    the engines read. begin: when the first may."""
+    ends = {engine: [begin] for engine in Engine}
     times: dict[Engine, list[tuple[float, float]]] = {engine: [] for engine in Engine}
-    issued = 0.0
+    issued = begin
     for engine, first, last in order.segments:
         own, others = ends[engine], ends[Engine.GDMA if engine is Engine.BD else Engine.BD]
         waits, lengths, found = order.waits[engine], cycles[engine], times[engine]

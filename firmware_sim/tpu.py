@@ -168,13 +168,9 @@ class Tpu:
         if native.loaded_late() or len(self._reads) > _PLANS_MAX:
             self._forget()
             self._reads.clear()
-        columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
-        bd_first = first_id(columns[Engine.BD], Engine.BD, self.bd_id, where)
-        gdma_first = first_id(columns[Engine.GDMA], Engine.GDMA, self.gdma_id, where)
-        waits = {e: command_waits(c, e) for e, c in columns.items()}
-        segments = replay_order(waits, bd_first, gdma_first, where)
-        keys = {e: plan_keys(e, c) for e, c in columns.items()}
-        batch = Batch(columns, keys, waits, {Engine.BD: bd_first, Engine.GDMA: gdma_first}, segments)
+        batch = batch_of(bd, gdma, self.bd_id, self.gdma_id, where)
+        columns, keys, waits, segments = batch.columns, batch.keys, batch.waits, batch.segments
+        bd_first, gdma_first = batch.first[Engine.BD], batch.first[Engine.GDMA]
         if self.watcher is not None:
             self.watcher.before(batch)
         # both engines' time: when each command ended, after the batch's begin
@@ -292,6 +288,17 @@ class Tpu:
     def _forget(self) -> None:
         for plans in self._plans.values():
             plans.clear()
+
+
+def batch_of(bd: U32, gdma: U32, bd_id: int = 0, gdma_id: int = 0, where: Where | None = None) -> Batch:
+    """Commands as they are executed: uint32[n, 32] and uint32[m, 32]; bd_id, gdma_id: the last ids before
+    them, after which, or after 0, theirs count on. Raises QueueError for wrong ids and waits."""
+    columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
+    last = {Engine.BD: bd_id, Engine.GDMA: gdma_id}
+    first = {e: first_id(c, e, last[e], where) for e, c in columns.items()}
+    waits = {e: command_waits(c, e) for e, c in columns.items()}
+    segments = replay_order(waits, first[Engine.BD], first[Engine.GDMA], where)
+    return Batch(columns, {e: plan_keys(e, c) for e, c in columns.items()}, waits, first, segments)
 
 
 def queues(bd: U32, gdma: U32) -> Batch:

@@ -4,7 +4,8 @@ Graphs: `Graph` builds a net of layers, compiles and runs it; `compile_onnx` com
 folder, `compile_file` a file of another framework too; `compile_stages` puts several sets of input shapes
 into one net. All give a `CompiledNet`.
 Running: `load_bmodel` loads what was compiled and runs it with numpy arrays (`BModelRuntime`); `run_kernel`
-builds a free kernel from C files and runs it; `Device` is the emulated chip itself.
+builds a free kernel from C files and runs it; `Device` is the emulated chip itself. `traced` takes down every
+command that runs, and a `Stepper` walks through them.
 Around them: `Workspace` is a folder with layers, `Toolkit` what graphs need of one; `firmware_image` and
 `kernel_firmware` give what a device is to boot.
 Errors: each is a `TpulayerError`, whose `message` says what is wrong and where, and `hint` what to do.
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from firmware_sim.checks.error import CheckError
     from firmware_sim.checks.finding import Finding
     from firmware_sim.device.client import Device, FirmwareError
+    from firmware_sim.device.trace import traced
     from firmware_sim.errors import (
         BuildError,
         CompileError,
@@ -48,8 +50,11 @@ if TYPE_CHECKING:
     from user_layers.onnx.compile import compile_onnx
     from user_layers.onnx.custom import MappedNode
     from user_layers.product import compile_stages
+    from user_layers.profile.model import Profile
+    from user_layers.profile.run import profiled
     from user_layers.runtime.bmruntime import BModelRuntime, load_bmodel
     from user_layers.runtime.network import NetworkInfo
+    from user_layers.stepper.stepper import Stepper
     from user_layers.toolchain.firmware import firmware_image
     from user_layers.toolchain.kernel import kernel_firmware
     from user_layers.toolkit import Toolkit
@@ -81,7 +86,9 @@ __all__ = [
     "ModelError",
     "NetworkInfo",
     "Output",
+    "Profile",
     "SourceError",
+    "Stepper",
     "TType",
     "Toolkit",
     "TpulayerError",
@@ -93,7 +100,9 @@ __all__ = [
     "firmware_image",
     "kernel_firmware",
     "load_bmodel",
+    "profiled",
     "run_kernel",
+    "traced",
 ]
 
 if not TYPE_CHECKING:  # a checker would take any name for one of ours
@@ -101,6 +110,7 @@ if not TYPE_CHECKING:  # a checker would take any name for one of ours
         "firmware_sim.checks.error": ("CheckError",),
         "firmware_sim.checks.finding": ("Finding",),
         "firmware_sim.device.client": ("Device", "FirmwareError"),
+        "firmware_sim.device.trace": ("traced",),
         "firmware_sim.errors": (
             "BuildError",
             "CompileError",
@@ -118,6 +128,8 @@ if not TYPE_CHECKING:  # a checker would take any name for one of ours
         "user_layers.toolchain.kernel": ("kernel_firmware",),
         "user_layers.net.compiled": ("CompiledNet",),
         "user_layers.product": ("compile_stages",),
+        "user_layers.profile.model": ("Profile",),
+        "user_layers.profile.run": ("profiled",),
         "user_layers.api": ("Graph",),
         "user_layers.formats": ("compile_file",),
         "user_layers.graph.graph": (
@@ -133,6 +145,7 @@ if not TYPE_CHECKING:  # a checker would take any name for one of ours
         "user_layers.runtime.bmruntime": ("BModelRuntime", "load_bmodel"),
         "user_layers.runtime.network": ("NetworkInfo",),
         "user_layers.kernels.run_kernel": ("KernelResult", "Output", "run_kernel"),
+        "user_layers.stepper.stepper": ("Stepper",),
         "user_layers.toolkit": ("Toolkit",),
         "user_layers.workspace": ("Workspace",),
     }

@@ -15,7 +15,8 @@ class Command:
 
     values: what completion offers at each place of the command line. layers: it offers names of layers there.
     bare: the script in tool/ that runs it, where the command's own name will not do. one_dash: its options
-    are also taken with one dash, as the vendor's tools take them.
+    are also taken with one dash, as the vendor's tools take them. rest: behind its first word all words are
+    another command's.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Command:
     layers: bool = False
     bare: str = ""
     one_dash: bool = False
+    rest: bool = False
 
     @property
     def tool(self) -> str:
@@ -104,6 +106,13 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
             Command("tpu_model", "running", "show, take apart and put together bmodels"),
             Command("load_firmware", "running", "load firmware images into an emulated device"),
             Command("run_kernel", "running", "run a free kernel from a C file with numpy arrays"),
+            Command("profile", "profiling", "say where the time of a kernel, a net or a layer goes"),
+            Command(
+                "step",
+                "stepping",
+                "walk through the commands that something issued, forth and back",
+                rest=True,
+            ),
             Command("repro", "repros", "show again what --save-repro has kept"),
         ),
     ),

@@ -188,7 +188,11 @@ class Allocations:
         """Whether that is everything, and what changed since the last time."""
         anew, changes = self._anew, self._changes
         self._anew, self._changes = False, []
-        return anew, list(self._used.values()) if anew else changes
+        return anew, self.all() if anew else changes
+
+    def all(self) -> list[Change]:
+        """What is allocated now: address, bytes, rights, name."""
+        return list(self._used.values())
 
     def _note(self, change: Change) -> None:
         if self._anew:

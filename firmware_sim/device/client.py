@@ -550,7 +550,8 @@ class Device:
         header: dict[str, object] = {"op": "handle", "activity": activity, "record": record, "parts": parts}
         with self._lock:
             header |= self._findings.header(checked=checked)
-            trace = None if record else current_trace.begun(self._open())
+            runs = not record and op in (wire.Op.LAUNCH, wire.Op.STREAMS, wire.Op.PROGRAM)
+            trace = None if not runs else current_trace.begun(self._open(), self._allocations)
             header["trace"] = "" if trace is None else str(trace.path)
             try:
                 child = self._started()  # a new process has to be told what is there

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
@@ -20,8 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.checks.finding import Attribute, Frame, Issued
+from firmware_sim.checks.objects import Change
 from firmware_sim.chip import DESCRIPTOR_BYTES
 from firmware_sim.device import current_trace
+from firmware_sim.device.current_trace import Told
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
@@ -44,6 +47,15 @@ class Written:
     space: Space
     offset: int
     data: bytes
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Memory in DDR that the device's program allocated: absolute address, size in bytes."""
+
+    name: str
+    address: int
+    nbytes: int
 
 
 @dataclass(frozen=True)
@@ -83,8 +95,9 @@ class TracedRequest:
     """One launch of a kernel, or one part of a net.
 
     what: as messages call it; sites: who issues commands, without engine, id and name where one site has
-    several; cycles: what the device counted, 0 where the request failed; failed: why. before: the memories
-    as they were, where that was asked for.
+    several; cycles: what the device counted, 0 where the request failed; failed: why. buffers: what was
+    allocated in DDR; told: what its maker said of it; before: the memories as they were, where that was asked
+    for.
     """
 
     what: str
@@ -92,6 +105,8 @@ class TracedRequest:
     sites: tuple[Issued, ...]
     cycles: float
     failed: str = ""
+    buffers: tuple[Buffer, ...] = ()
+    told: Told = field(default_factory=Told)
     before: SharedMemory | None = None
 
     def __repr__(self) -> str:
@@ -120,23 +135,27 @@ def _command(columns: Columns, engine: Engine, index: int) -> dict[str, Any]:
 class Trace:
     """What `traced` gives. requests: those that have ended, in order, of all devices of this process."""
 
-    def __init__(self, folder: Path, *, memories: bool) -> None:
-        """memories: keep with each request what was in the memories before it."""
+    def __init__(self, folder: Path, memories: Container[int]) -> None:
+        """See `traced`."""
         self.requests: list[TracedRequest] = []
         self._folder = folder
         self._memories = memories
         self._numbers = itertools.count()
 
-    def begin(self, memory: SharedMemory) -> _Begun:
-        """A request begins."""
-        path = self._folder / f"request{next(self._numbers)}"
-        return _Begun(self, path, memory.copied() if self._memories else None)
+    def begin(self, memory: SharedMemory, buffers: Sequence[Change], told: Told) -> _Begun:
+        """See current_trace.Tracing."""
+        number = next(self._numbers)
+        known = tuple(Buffer(str(name), int(at), int(size)) for at, size, _, name in buffers)
+        before = memory.copied() if number in self._memories else None
+        return _Begun(self, self._folder / f"request{number}", known, told, before)
 
 
 @dataclass(frozen=True)
 class _Begun:
     trace: Trace
     path: Path
+    buffers: tuple[Buffer, ...]
+    told: Told
     before: SharedMemory | None
 
     def end(self, what: str, cycles: float, where: Attribute | None, failed: str = "") -> None:
@@ -148,18 +167,21 @@ class _Begun:
         self.path.unlink()
         if where is not None:
             batches, sites = _attributed(batches, sites, where)
-        self.trace.requests.append(TracedRequest(what, batches, sites, cycles, failed, self.before))
+        self.trace.requests.append(
+            TracedRequest(what, batches, sites, cycles, failed, self.buffers, self.told, self.before)
+        )
 
 
 @contextmanager
-def traced(*, memories: bool = False) -> Iterator[Trace]:
+def traced(*, memories: bool | Container[int] = False) -> Iterator[Trace]:
     """Everything that the devices of this process execute meanwhile, command by command.
 
-    memories: keep with each request what was in the memories before it: as much memory as they take.
-    UsageError inside another one.
+    memories: keep with each request, or those of these numbers, from 0, what was in the memories before it:
+    as much memory as they take. UsageError inside another one.
     """
+    kept = (range(sys.maxsize) if memories else ()) if isinstance(memories, bool) else memories
     with tempfile.TemporaryDirectory(prefix="tpulayer-trace-") as folder:
-        trace = Trace(Path(folder), memories=memories)
+        trace = Trace(Path(folder), kept)
         with current_trace.tracing(trace):
             yield trace
 

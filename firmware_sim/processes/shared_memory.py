@@ -170,6 +170,14 @@ class SharedMemory:
             target[start:end] = source[start:end]
         return copy
 
+    def become(self, other: SharedMemory) -> None:
+        """Take the content of another one; arrays of this one then show it."""
+        for start, end in list(_extents(self.fd)):
+            self._map.madvise(mmap.MADV_REMOVE, start, end - start)
+        source, target = np.frombuffer(other._map, np.uint8), np.frombuffer(self._map, np.uint8)
+        for start, end in _extents(other.fd):
+            target[start:end] = source[start:end]
+
     def close(self) -> None:
         """Close the file; arrays handed out stay valid."""
         os.close(self.fd)

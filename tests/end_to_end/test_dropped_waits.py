@@ -10,7 +10,7 @@ import pytest
 
 from firmware_sim.checks.hazard import conflicts
 from firmware_sim.checks.sequence import BD, GDMA, Records, Sequence
-from firmware_sim.checks.streams import batch_of, hazards
+from firmware_sim.checks.streams import batch_of_group, hazards
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import CommandGroup, Program, StepOp
 from tests.support.group_graphs import GRAPHS
@@ -50,7 +50,7 @@ def unordered(sequence: Sequence) -> set[tuple[int, int]]:
 
 def harmless(group: CommandGroup, mutant: CommandGroup) -> bool:
     """Whether the pairs of commands that lost their order use no byte of any lane together, one writing."""
-    before, after = (Records().sequence(batch_of(one)) for one in (group, mutant))
+    before, after = (Records().sequence(batch_of_group(one)) for one in (group, mutant))
     for g, b in unordered(after) - unordered(before):
         transfer, call = after.position[GDMA][g], after.position[BD][b]
         if next(conflicts(after.records[transfer], after.records[call]), None) is not None:

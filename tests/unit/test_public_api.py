@@ -48,7 +48,9 @@ NAMES = [
     "ModelError",
     "NetworkInfo",
     "Output",
+    "Profile",
     "SourceError",
+    "Stepper",
     "TType",
     "Toolkit",
     "TpulayerError",
@@ -60,7 +62,9 @@ NAMES = [
     "firmware_image",
     "kernel_firmware",
     "load_bmodel",
+    "profiled",
     "run_kernel",
+    "traced",
 ]
 PAGE = ROOT / "docs" / "python.md"
 

@@ -19,7 +19,8 @@ _SETTINGS = {
 def click_command(command: Command) -> Any:
     """The command as typer sees it: `main(args=...)` runs it, `params` lists its options and arguments."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.command(name=command.name, context_settings=_SETTINGS)(command.function())
+    settings = {**_SETTINGS, "allow_interspersed_args": not command.rest}
+    app.command(name=command.name, context_settings=settings)(command.function())
     return typer.main.get_command(app)
 
 

@@ -17,6 +17,20 @@ _Firmware = Annotated[
     typer.Option("--firmware", help="native, arm, or the path of a firmware; see docs/firmware.md."),
 ]
 
+KernelArg = Annotated[
+    list[str] | None, typer.Option("--arg", help="MEMBER=NUMBER of the argument struct; lists: N=1,2,3.")
+]
+KernelIn = Annotated[
+    list[str] | None, typer.Option("--in", help="MEMBER=FILE.npy: an array for the kernel to read.")
+]
+KernelOut = Annotated[
+    list[str] | None,
+    typer.Option("--out", help="MEMBER=4x8:float32[:FILE.npy]: an array that the kernel writes."),
+]
+KernelStruct = Annotated[str | None, typer.Option("--struct", help="The argument struct's name.")]
+KernelInclude = Annotated[list[Path] | None, typer.Option("--include", help="Folder with headers.")]
+NetSeed = Annotated[int, typer.Option("--seed", min=0, help="Of random inputs.")]
+
 
 def test_tpu_layer(
     mode: Annotated[int, typer.Argument(min=0, max=1, help="0: static, 1: dynamic, with several shapes.")],
@@ -117,7 +131,7 @@ def check(
         list[Path] | None,
         typer.Option("--input", help="Inputs by name, an .npz file; several: a run for each."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of random inputs.")] = 1684,
+    seed: NetSeed = 1684,
     firmware: _Firmware = None,
     time_limit: TimeLimit = None,
     check: Check = None,
@@ -204,18 +218,11 @@ def tpu_model(
 def run_kernel(
     kernel: Annotated[list[Path], typer.Option("--kernel", help="C file; may be given several times.")],
     name: Annotated[str, typer.Option("--name", help="The kernel's function.")],
-    arg: Annotated[
-        list[str] | None, typer.Option("--arg", help="MEMBER=NUMBER of the argument struct; lists: N=1,2,3.")
-    ] = None,
-    given: Annotated[
-        list[str] | None, typer.Option("--in", help="MEMBER=FILE.npy: an array for the kernel to read.")
-    ] = None,
-    wanted: Annotated[
-        list[str] | None,
-        typer.Option("--out", help="MEMBER=4x8:float32[:FILE.npy]: an array that the kernel writes."),
-    ] = None,
-    struct: Annotated[str | None, typer.Option("--struct", help="The argument struct's name.")] = None,
-    include: Annotated[list[Path] | None, typer.Option("--include", help="Folder with headers.")] = None,
+    arg: KernelArg = None,
+    given: KernelIn = None,
+    wanted: KernelOut = None,
+    struct: KernelStruct = None,
+    include: KernelInclude = None,
     firmware: Annotated[str, typer.Option("--firmware", help="native or arm.")] = "native",
     sanitize: Annotated[bool, typer.Option("--sanitize", help="Check the kernel's C while it runs.")] = False,
     time_limit: TimeLimit = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from firmware_sim import shown
 from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.device.client import Device
+from firmware_sim.device.current_trace import NamedTensor, telling
 from firmware_sim.device.findings import OnFindings, together
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware.image import Kind, kind_named
@@ -115,6 +116,18 @@ def run_kernel(
                 raise UsageError(f"{member}: the output of {size} bytes is larger than the input there")
         packed = layout.argument_bytes({**values, **places}) if layout is not None else b""
         asked = device.instructions
-        device.launch(name, packed)
+        with telling(lambda: _named(places, given, wanted)):
+            device.launch(name, packed)
         found = {m: device.read_array(places[m], o.shape, o.dtype).copy() for m, o in wanted.items()}
         return KernelResult(found, device.cycles, device.instructions - asked)
+
+
+def _named(
+    places: Mapping[str, int], given: Mapping[str, Array], wanted: Mapping[str, Output]
+) -> Iterator[NamedTensor]:
+    """The arrays in device memory, for those who look into it."""
+    for member, array in given.items():
+        yield NamedTensor(member, places[member], array.shape, array.dtype.name)
+    for member, out in wanted.items():
+        if member not in given:
+            yield NamedTensor(member, places[member], tuple(out.shape), np.dtype(out.dtype).name)

@@ -28,6 +28,7 @@ from user_layers.report.model import (
     total,
 )
 from user_layers.report.svg import LETTER, Svg, letters
+from user_layers.report.time_axis import multiples, tick, tick_step
 
 WIDTH = 1600
 _LEFT, _RIGHT = 120, 30
@@ -35,7 +36,6 @@ _PLOT = WIDTH - _LEFT - _RIGHT
 _MEMORY = 320  # height of a group's local memory, as far as it is used
 _OVERVIEW = 180  # and of all of it
 _STRIP = 20  # height of what one engine does
-_TICKS = 10
 _LEAST_STEP = 128  # bytes of local memory
 _LEAST_TICK = 25
 _GAP = 12  # height of local memory that is never used
@@ -176,7 +176,7 @@ def _overview(svg: Svg, stage: StageReport, place: str, drawn: Collection[int]) 
         svg.write(_LEFT - 8, y + 14, name, anchor="end")
         svg.rect(_LEFT, y, _PLOT, _STRIP, "#f4f4f4")
     x, time = float(_LEFT), 0.0
-    ticks = _tick_step(cycles)
+    ticks = tick_step(cycles)
     for column in columns:
         if column.work is None:
             svg.rect(x, 0, unknown_width, gdma + _STRIP, "url(#unknown)", column.about)
@@ -198,8 +198,8 @@ def _overview(svg: Svg, stage: StageReport, place: str, drawn: Collection[int]) 
             svg.rect(
                 x, y + _STRIP * (1 - share), width, _STRIP * share, color, f"{column.label}: {share:.0%}"
             )
-        for tick in _multiples(ticks, time, time + column.work.cycles):
-            _tick(svg, x + (tick - time) * scale, gdma + _STRIP, tick)
+        for at in multiples(ticks, time, time + column.work.cycles):
+            tick(svg, x + (at - time) * scale, gdma + _STRIP, at)
         x += width
         time += column.work.cycles
     svg.down(gdma + _STRIP + 24)
@@ -315,9 +315,9 @@ def _row(svg: Svg, group: GroupReport, axis: _Axis, windows: Sequence[_Window]) 
                 x, width = window.at(bar.start), window.at(bar.end) - window.at(bar.start)
                 svg.rect(x, y, width, _STRIP, color, _bar_text(bar, group), line="#ffffff")
                 svg.label(x, y, width, _STRIP, bar.name, size=10)
-        step = _tick_step((window.end - window.start) * _PLOT / (window.width or 1))
-        for tick in _multiples(step, window.start - group.work.start, window.end - group.work.start):
-            _tick(svg, window.at(tick + group.work.start), bd + _STRIP, tick)
+        step = tick_step((window.end - window.start) * _PLOT / (window.width or 1))
+        for at in multiples(step, window.start - group.work.start, window.end - group.work.start):
+            tick(svg, window.at(at + group.work.start), bd + _STRIP, at)
         _tile_marks(svg, window, group)
     if len(windows) > 1:
         x = windows[0].x + windows[0].width
@@ -484,34 +484,6 @@ class _Axis:
             write(end, y + (end - first) * self.scale)
             for offset in range(-(-first // step) * step, end, step):
                 write(offset, y + (offset - first) * self.scale)
-
-
-def _tick(svg: Svg, x: float, y: float, cycles: float) -> None:
-    svg.line(x, y, x, y + 4, "#888888")
-    svg.write(x, y + 15, _short(cycles), anchor="middle", size=10)
-
-
-def _tick_step(cycles: float) -> float:
-    """1, 2 or 5 times a power of ten, so that there are at most about _TICKS."""
-    least = cycles / _TICKS
-    if least <= 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(power * f for f in (1, 2, 5, 10) if power * f >= least)
-
-
-def _multiples(step: float, start: float, end: float) -> Iterator[float]:
-    at = math.ceil(start / step - 1e-9)
-    while at * step < end:
-        yield at * step
-        at += 1
-
-
-def _short(cycles: float) -> str:
-    for unit, name in ((1e6, "M"), (1e3, "k")):
-        if cycles >= unit:
-            return f"{cycles / unit:g}{name}"
-    return f"{cycles:g}"
 
 
 def _ms(cycles: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from xml.sax.saxutils import escape, quoteattr
 
@@ -41,6 +41,11 @@ class Svg:
         dash = ' stroke-dasharray="4 3"' if dashed else ""
         ends = f'x1="{_n(x1)}" y1="{_n(self._y + y1)}" x2="{_n(x2)}" y2="{_n(self._y + y2)}"'
         self._parts.append(f'<line {ends} stroke="{color}"{dash}/>')
+
+    def area(self, points: Sequence[tuple[float, float]], fill: str) -> None:
+        """A closed shape through points (x, y) in pixels."""
+        path = "L".join(f"{_n(x)} {_n(self._y + y)}" for x, y in points)
+        self._parts.append(f'<path d="M{path}Z" fill="{fill}"/>')
 
     def write(
         self, x: float, y: float, text: str, *, size: int = 11, anchor: str = "", bold: bool = False

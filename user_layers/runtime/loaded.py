@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from firmware_sim.device.api import Array, DeviceApi
+from firmware_sim.device.current_trace import telling
 from firmware_sim.shown import brief
 from user_layers.bmodel.manifest import ProgramUse
 from user_layers.bmodel.model import SUBNET_CPU, Net, Stage, SubNet, Tensor
@@ -103,10 +104,11 @@ class LoadedStage:
     def calculate(self) -> tuple[float, ...]:
         """Run the subnets; the seconds of each."""
         times = []
-        for part in self._parts:
-            start = time.perf_counter()
-            part.run(self._tensors)
-            times.append(time.perf_counter() - start)
+        with telling(lambda: map(self._tensors.named, (*self._stage.inputs, *self._stage.outputs))):
+            for part in self._parts:
+                start = time.perf_counter()
+                part.run(self._tensors)
+                times.append(time.perf_counter() - start)
         return tuple(times)
 
     def outputs(self) -> list[Array]:

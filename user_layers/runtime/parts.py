@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.device.api import Array, DeviceApi
+from firmware_sim.device.current_trace import NamedTensor
 from firmware_sim.device.doubtful import Filled
 from firmware_sim.errors import DeviceError
 from firmware_sim.firmware.image import StreamGroup
@@ -37,6 +38,12 @@ class Tensors:
         shape = self.shape.get(tensor.name, tensor.shape)
         form = format_of(tensor)
         return TensorRecord(shape, form.dtype, store_mode=form.store_mode, addr=self.address[tensor.name])
+
+    def named(self, tensor: Tensor) -> NamedTensor:
+        """A tensor for those who look into memory."""
+        one = self.record(tensor)
+        together, varies = batches_together(tensor), tensor.name not in self.shape
+        return NamedTensor(tensor.name, one.addr, one.shape, one.dtype.numpy_name, together, varies)
 
     def read(self, tensor: Tensor) -> Array:
         """A copy of a tensor in the shape it has in this run, its batches taken apart (2N, 4N)."""

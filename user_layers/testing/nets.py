@@ -98,7 +98,7 @@ class CaseNet:
         return {name: _changed(name, arrays[int(name.strip("-~+x"))]) for name in graph.inputs}
 
     def results(self, graph: Graph, outputs: Sequence[Array]) -> list[Array]:
-        """What the layer made, from the outputs of such a graph."""
+        """What the layer made, from the outputs of such a graph; and the reverse."""
         return [_changed(name, y) for name, y in zip(graph.outputs, outputs, strict=True)]
 
     def compare(self, graph: Graph, outputs: Sequence[Array], want: Sequence[Array]) -> int:

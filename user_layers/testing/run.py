@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from firmware_sim.checks.merged import merged
 from firmware_sim.checks.rules import limit
 from firmware_sim.checks.text import report, summary
+from firmware_sim.device.current_trace import telling
 from firmware_sim.device.findings import together
 from firmware_sim.errors import MissingError, TpulayerError, UsageError
 from firmware_sim.firmware.image import TCM_NAME
@@ -131,21 +132,23 @@ def run_cases(
                 problem, found = "", None
                 findings: list[Finding] = []
                 place = CALLER.set(f"test_{name}.py, {case}")  # not where this runs from
-                try:
-                    one.param = types.param_values(op.op, types.param_bytes(op.op, case.param))
-                    with together(on_findings=findings.extend):
-                        if mode == "dynamic":
-                            one.dynamic()
-                        else:
-                            one.static(int(mode[-1]))
-                except Wrong as e:
-                    problem, found = e.problem, e.found
-                except MissingError:
-                    raise
-                except TpulayerError as e:
-                    problem = f"{e.message} ({e.hint})" if e.hint else e.message
-                finally:
-                    CALLER.reset(place)
+                with telling(label=f"{name} {case}: {mode}, {kind}") as verdict:
+                    try:
+                        one.param = types.param_values(op.op, types.param_bytes(op.op, case.param))
+                        with together(on_findings=findings.extend):
+                            if mode == "dynamic":
+                                one.dynamic()
+                            else:
+                                one.static(int(mode[-1]))
+                    except Wrong as e:
+                        problem, found = e.problem, e.found
+                    except MissingError:
+                        raise
+                    except TpulayerError as e:
+                        problem = f"{e.message} ({e.hint})" if e.hint else e.message
+                    finally:
+                        CALLER.reset(place)
+                    verdict.problem = problem
                 wrong = tuple(merged(findings))
                 good = not problem and all(finding.about.advice for finding in wrong)
                 yield Result(str(case), mode, kind, good, one.elements, one.where, problem, found, wrong)
@@ -231,7 +234,10 @@ class _One:
 
     def _compare(self, graph: Graph, arrays: list[Array], want: list[Array]) -> None:
         """Run, and count what is equal."""
-        self.elements += self.net.compare(graph, graph.run(self.net.feeds(graph, arrays)), want)
+        expected = dict(zip(graph.outputs, self.net.results(graph, want), strict=True))
+        with telling(expected=expected):
+            made = graph.run(self.net.feeds(graph, arrays))
+        self.elements += self.net.compare(graph, made, want)
 
     def _expected(self, arrays: list[Array]) -> list[Array]:
         """What golden says, checked."""

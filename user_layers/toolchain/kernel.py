@@ -47,7 +47,7 @@ def kernel_firmware(
             "the firmware for the controller has no checks", hint="leave --firmware or --sanitize out"
         )
     given = [sources] if isinstance(sources, (str, Path)) else sources
-    paths, folders = [Path(path).resolve() for path in given], [Path(path) for path in includes]
+    paths, folders = [Path(path).resolve() for path in given], [Path(path).resolve() for path in includes]
     for path in paths:
         if not path.is_file():
             raise UsageError(f"there is no file {path}", hint="give the C file that holds the kernel")

@@ -120,13 +120,14 @@ static local_addr_t place(local_addr_t *at, int anchors, int rows, int w) {
     return here;
 }
 
-static layout_t layout_of(const params *p, int w) {
+/* For rows of w cells. Columns, rows and sums lie where those of all heads do, the widest of which has `widest`. */
+static layout_t layout_of(const params *p, int w, int widest) {
     layout_t l;
     const int least = smaller_of(p->num_classes, 8);
     l.anchors = smaller_of(p->num_boxes, WORDS / (w * (TENSORS + least)));
     l.classes = smaller_of(p->num_classes, WORDS / (l.anchors * w) - TENSORS);
     local_addr_t at = 0;
-    l.columns = place(&at, 1, 1, w);
+    l.columns = place(&at, 1, 1, widest);
     l.rows = place(&at, 1, 1, 1);
     l.sums = place(&at, 1, 1, 1);
     l.inputs = place(&at, l.anchors, 4, w);
@@ -350,8 +351,11 @@ int yolov3_detect_out_global(const void *param, const int param_size, const tpu_
     (void)param_size, (void)buffer_size, (void)out_num;
     const params *p = param;
     const int images = in_tensors[0].shape[0];
-    int boxes = 0, total = 0;
-    for (int t = 0; t < in_num; t++) boxes += p->num_boxes * in_tensors[t].shape[2] * in_tensors[t].shape[3];
+    int boxes = 0, total = 0, widest = 1;
+    for (int t = 0; t < in_num; t++) {
+        boxes += p->num_boxes * in_tensors[t].shape[2] * in_tensors[t].shape[3];
+        if (in_tensors[t].shape[3] > widest) widest = in_tensors[t].shape[3];
+    }
     const yolov3_buffer buffer = yolov3_buffer_of((u64)boxes, (u64)most_of(p, boxes));
     const u64 work = yolov3_rounded(buffer_addr);
     okk_initialize();
@@ -359,6 +363,8 @@ int yolov3_detect_out_global(const void *param, const int param_size, const tpu_
     yolov3_kept *kept = (void *)okk_global_mem_addr(work + buffer.kept);
     const int *numbers = (const void *)okk_global_mem_addr(work + buffer.numbers);
     float *rows = (void *)okk_global_mem_addr(out_tensors[0].addr);
+    const layout_t wide = layout_of(p, widest, widest);
+    count_cells(&wide, work + buffer.lanes, widest); /* once: what it counts is the same for all heads and images */
     for (int image = 0; image < images; image++) {
         head_t heads[YOLOV3_MAX_HEADS];
         int first = 0, count = 0;
@@ -375,8 +381,7 @@ int yolov3_detect_out_global(const void *param, const int param_size, const tpu_
                                 .scale = p->anchor_scale[t],
                                 .first = first};
             const head_t *head = &heads[t];
-            const layout_t layout = layout_of(p, w);
-            count_cells(&layout, work + buffer.lanes, w);
+            const layout_t layout = layout_of(p, w, widest);
             for (int anchor = 0; anchor < p->num_boxes; anchor += layout.anchors)
                 for (int row = 0; row < h; row += LANES) {
                     const int some = smaller_of(layout.anchors, p->num_boxes - anchor);
