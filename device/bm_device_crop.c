@@ -54,6 +54,8 @@ int crop_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
         out->slice_pad[d] = 0;
         keep(&out->processed[d], &out->slice_shape[d], crop->before[d], out->shape[d]);
     }
+    for (unsigned int d = in->dims; d < MAX_SHAPE_DIMS; d++)
+        if (crop->before[d] != 0 || crop->after[d] != 0) return BM_LAYER_PARAM_INVALID;
     return BM_LAYER_OK;
 }
 

@@ -1,5 +1,7 @@
 """TPU_CROP beside its numpy reference: `tpulayer test crop`, or pytest."""
 
+import numpy as np
+
 from tpulayer.testing import Array, Case, Input, Param, check_layer
 
 
@@ -21,6 +23,18 @@ CASES = [
     Case((9, 11), dtype="int16", param={"before": (1, 3)}, smaller=[(2, 11)]),
     Case((9, 11), dtype="int32", param={"after": (1, 3)}, smaller=[(2, 4)]),
 ]
+
+
+def random_case(rng: np.random.Generator) -> Case:
+    """What `tpulayer verify` tries: any shape and type, cut off so that something is left."""
+    shape = tuple(int(n) for n in rng.integers(1, 40, rng.integers(1, 6)))
+    if rng.random() < 0.5:  # what a local function does: rows and columns of four dimensions
+        shape = (int(rng.integers(1, 4)), int(rng.choice((1, 3, 64, 65))), *shape[:2])[:4]
+    left = [n - int(rng.integers(1, n + 1)) if d > 1 or len(shape) < 4 else 0 for d, n in enumerate(shape)]
+    before = [int(rng.integers(n + 1)) for n in left]
+    after = [int(rng.integers(n - b + 1)) for n, b in zip(left, before, strict=True)]
+    dtype = str(rng.choice(("float32", "float32", "int32", "int16", "uint8")))
+    return Case(shape, dtype=dtype, param={"before": before, "after": after})
 
 
 def test_crop() -> None:

@@ -82,6 +82,9 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
             Command(  # the shells have a builtin of this name
                 "test", "testing", "run layers beside their numpy references", layers=True, bare="test_layers"
             ),
+            Command(
+                "verify", "verifying", "try layers on random cases; the smallest that fails", layers=True
+            ),
             Command("compile", "models", "compile a model into a bmodel"),
             Command("calibrate", "quantising", "find the ranges of a model's tensors, for 8 bits"),
             Command("evaluate", "quantising", "compare a net in 8 bits with the float net on samples"),
@@ -110,6 +113,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
                 "walk through the commands that something issued, forth and back",
                 rest=True,
             ),
+            Command("repro", "repros", "show again what --save-repro has kept"),
         ),
     ),
     (

@@ -23,6 +23,7 @@ from tests.support.tflite_quantised import (
 )
 from tests.support.tflite_zoo import ZOO
 from tests.support.workspaces import tpulayer
+from user_layers.delegates.compile import compile_partition
 from user_layers.formats import in_onnx
 from user_layers.onnx.check import random_inputs, reference
 from user_layers.onnx.compile import CompiledModel, compile_model
@@ -30,6 +31,7 @@ from user_layers.quantize.quality import sqnr
 from user_layers.runtime.references import load_net
 from user_layers.spelling.spell import spell
 from user_layers.tflite.integers import read_model
+from user_layers.tflite.read import read_tflite
 from user_layers.tflite.spellings import TFLITE
 from user_layers.toolkit import Toolkit
 
@@ -169,3 +171,15 @@ def test_the_commands(tmp_path: Path) -> None:
     (own,) = without_optimizer(in_onnx(tmp_path / "net.tflite")[0], {name: given})
     (want,) = without_optimizer(spell(model, TFLITE).proto, {name: given})
     assert score["sqnr"] > sqnr(want, own) - 4
+
+
+def test_a_partition_in_strips_knows_its_operations(tmp_path: Path, toolkit: Toolkit) -> None:
+    """Layers that only cut pictures into strips of rows belong to the operation beside them."""
+    model = up_to_scores(NETS["mobilenet_v3"]())
+    (tmp_path / "net.tflite").write_bytes(quantised(model, images(model, 4)))
+    whole = read_tflite(tmp_path / "net.tflite")
+    partition = compile_partition(whole, TFLITE, name="net", toolkit=toolkit)
+    assert any(layer.name.startswith("strips_") for layer in partition.layers)
+    assert all(layer.operations and layer.cycles >= 0 for layer in partition.layers)
+    kinds = {whole.operations[index].kind for layer in partition.layers for index in layer.operations}
+    assert {"CONV_2D", "DEPTHWISE_CONV_2D"} <= kinds

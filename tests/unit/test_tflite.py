@@ -170,8 +170,9 @@ def test_quantized_tensors_are_no_numbers() -> None:
     net.outputs = [net.op("RELU", [x], (2,), dtype="int8")]
     model = read_tflite(to_bytes(net))
     assert model.tensors["x"].dtype is None
+    net.tensors[x].scales, net.tensors[x].zeros = (0.5, 0.25), (0, 0)
     net.outputs = [net.op("SQUEEZE", [x], (2,))]
-    with pytest.raises(CompileError, match="TFLite net: 'x' is quantized; "):
+    with pytest.raises(CompileError, match="TFLite net: 'x' is quantized with several scales"):
         spell(read_tflite(to_bytes(net)), TFLITE)
 
 

@@ -16,7 +16,7 @@ from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.flow import OpKind, Order
 from user_layers.compiler.local_memory import CostModel, LocalPlan, load_cycles, plan_local
 from user_layers.compiler.tiles import CutGroup, GroupTiles
-from user_layers.compiler.tiling import AXES, Infeasible, Tiling, axis_extent, may_split, tile_group
+from user_layers.compiler.tiling import AXES, Ends, Infeasible, Tiling, axis_extent, may_split, tile_group
 
 Counts = tuple[int, int, int]  # slices along n, h, w
 
@@ -101,11 +101,11 @@ def fit_group(
 def fit_counts(
     described: DescribedNet,
     nodes: tuple[int, ...],
-    counts: Counts,
+    counts: Counts | Ends,
     cost_model: CostModel | None,
     l2: dict[str, int] | None = None,
 ) -> Group | Infeasible:
-    """The group in exactly so many slices."""
+    """The group in exactly so many slices, or exactly those."""
     placed = _place_l2(described, nodes) if l2 is None else l2
     if isinstance(placed, Infeasible):
         return placed

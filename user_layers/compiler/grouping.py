@@ -18,9 +18,9 @@ from user_layers.compiler.aliases import Aliases
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.cost_model import MeasuredCost
-from user_layers.compiler.fitting import Counts, Group, fit_group
+from user_layers.compiler.fitting import Counts, Group, fit_counts, fit_group
 from user_layers.compiler.search import Search
-from user_layers.compiler.tiling import Infeasible, taken_whole
+from user_layers.compiler.tiling import Ends, Infeasible, taken_whole
 
 __all__ = ["Alone", "Counts", "Elided", "Group", "Segment", "Segments", "schedule"]
 
@@ -64,19 +64,21 @@ def schedule(
     nodes: range | None = None,
     *,
     issued: bool = False,
+    ends: Ends | None = None,
 ) -> Segments:
     """What runs for these nodes of a net (None: all), which are one subnet.
 
     opt: 0 no groups, 1 as many layers in groups as possible (the cheap rule), 2 groups by modelled cycles.
-    issued: the controller issues the commands, as in dynamic subnets.
+    issued: the controller issues the commands, as in dynamic subnets. ends: groups are those of the cheap
+    rule, cut there instead of where it is best.
     """
     if opt not in (0, 1, 2):
         raise UsageError(f"opt={opt!r} is not an optimisation level", hint="0, 1 or 2")
     count = len(described.net.nodes)
     run = range(count) if nodes is None else nodes
     reasons = [_why_global(described, aliases, i) if opt else "opt=0" for i in range(count)]
-    simple = _as_long_as_possible(described, reasons, aliases, run)
-    if opt < 2:
+    simple = _as_long_as_possible(described, reasons, aliases, run, ends)
+    if opt < 2 or ends is not None:
         return Segments(simple)
     return _by_cycles(
         described,
@@ -89,9 +91,18 @@ def schedule(
 
 
 def _as_long_as_possible(
-    described: DescribedNet, reasons: list[str], aliases: Aliases, nodes: range
+    described: DescribedNet,
+    reasons: list[str],
+    aliases: Aliases,
+    nodes: range,
+    ends: Ends | None = None,
 ) -> tuple[Segment, ...]:
     """The cheap rule."""
+
+    def fit(run: range) -> Group | Infeasible:
+        one = tuple(run)
+        return fit_group(described, one) if ends is None else fit_counts(described, one, ends, None)
+
     segments: list[Segment] = []
     at = nodes.start
     while at < nodes.stop:
@@ -102,7 +113,7 @@ def _as_long_as_possible(
         end = min(_run_end(described, reasons, at), nodes.stop)
         group: Group | Infeasible = Infeasible(reasons[at])
         while end > at:
-            group = fit_group(described, tuple(range(at, end)))
+            group = fit(range(at, end))
             if isinstance(group, Group):
                 break
             end -= 1

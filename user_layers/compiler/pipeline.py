@@ -31,6 +31,7 @@ from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
 from user_layers.compiler.schedule import PartPlan, Schedule
 from user_layers.compiler.strips import in_strips
+from user_layers.compiler.tiling import Ends
 from user_layers.compiler.trace import steps_of
 from user_layers.compiler.verify import verify
 from user_layers.graph.shapes import infer_shapes
@@ -61,13 +62,15 @@ def compile_graph(
     verbose: bool = False,
     report: bool = False,
     issued: bool = False,
+    ends: Ends | None = None,
 ) -> CompiledNet:
     """GraphBuilder -> CompiledNet with one stage. See Graph.compile. issued: groups and the report's times
-    are those for commands that the controller issues, as it does in a dynamic net."""
+    are those for commands that the controller issues, as it does in a dynamic net. ends: cut groups there,
+    as `schedule` means it."""
     net = infer_shapes(graph)
-    plan, recorded = _planned(net, graph.toolkit, dynamic, opt, issued)
+    plan, recorded = _planned(net, graph.toolkit, dynamic, opt, issued, ends)
     notes = []
-    strips = in_strips(graph, net) if opt == 2 and not dynamic else None
+    strips = in_strips(graph, net) if opt == 2 and not dynamic and ends is None else None
     if strips is not None:
         other = _planned(infer_shapes(strips), graph.toolkit, dynamic, opt, issued)
         whole, cut = (_cycles(one, issued) for one in (recorded, other[1]))
@@ -84,10 +87,10 @@ def compile_graph(
 
 
 def _planned(
-    net: Net, toolkit: Toolkit, dynamic: bool, opt: int, issued: bool
+    net: Net, toolkit: Toolkit, dynamic: bool, opt: int, issued: bool, ends: Ends | None = None
 ) -> tuple[Plan, list[Recorded | None]]:
     described = prepare_constants(gather_attributes(net, toolkit))
-    plan = plan_net(described, dynamic=dynamic, opt=opt, issued=issued)
+    plan = plan_net(described, dynamic=dynamic, opt=opt, issued=issued, ends=ends)
     return plan, _record(plan, toolkit)
 
 
@@ -97,8 +100,15 @@ def _cycles(parts: Sequence[Recorded | None], issued: bool) -> float:
     return sum(timer.timeline(group).cycles for one in parts if one is not None for group in one.groups)
 
 
-def plan_net(described: DescribedNet, *, dynamic: bool = False, opt: int = 2, issued: bool = False) -> Plan:
-    """DescribedNet -> Plan: every pass but recording. issued: see compile_graph."""
+def plan_net(
+    described: DescribedNet,
+    *,
+    dynamic: bool = False,
+    opt: int = 2,
+    issued: bool = False,
+    ends: Ends | None = None,
+) -> Plan:
+    """DescribedNet -> Plan: every pass but recording. issued, ends: see compile_graph."""
     mode = choose_mode(described, dynamic)
     described, parts = partition(_for_any_batch(described, mode), mode.kinds)
     static = [k for part in parts if part.kind == Kind.STATIC for k in part.nodes]
@@ -109,12 +119,12 @@ def plan_net(described: DescribedNet, *, dynamic: bool = False, opt: int = 2, is
     for part in parts:
         program = None
         if part.kind == Kind.STATIC:
-            found = schedule(described, aliases, opt, part.nodes, issued=issued)
+            found = schedule(described, aliases, opt, part.nodes, issued=issued, ends=ends)
             plans.append(PartPlan(part, found.segments, note=found.note))
         elif part.kind == Kind.DYNAMIC:
             own = find_aliases(part_net(described, part), dynamic=True)
             elided = frozenset(part.nodes.start + k for k in own.elided)
-            found = schedule(described, replace(own, elided=elided), opt, part.nodes, issued=True)
+            found = schedule(described, replace(own, elided=elided), opt, part.nodes, issued=True, ends=ends)
             made = emit_dynamic(described, part, own, coefficients, found.segments)
             plans.append(PartPlan(part, found.segments, made.neuron_bytes, found.note))
             program = made.program

@@ -8,7 +8,7 @@ influence one another, so each is cut by itself; a tile is one slice of each axi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from firmware_sim.wire import TType
@@ -70,6 +70,16 @@ class Tiling:
 
 
 @dataclass(frozen=True)
+class Ends:
+    """Where the slices of a group's outputs end, along each axis; the last one ends where its output does.
+    Along n at whole words of tensors in 2N and 4N."""
+
+    n: tuple[int, ...]
+    h: tuple[int, ...]
+    w: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Infeasible:
     """Why something cannot be done; lacks_room: it would work with smaller tiles."""
 
@@ -78,17 +88,21 @@ class Infeasible:
 
 
 def tile_group(
-    described: DescribedNet, nodes: Sequence[int], counts: tuple[int, int, int]
+    described: DescribedNet, nodes: Sequence[int], cut: tuple[int, int, int] | Ends
 ) -> Tiling | Infeasible:
-    """Cut the group of these nodes into counts = (n, h, w) slices.
+    """Cut the group of these nodes into so many slices along (n, h, w), or into those given.
 
     Errors: CompileError for backward functions that return nonsense.
     """
     axes: list[tuple[Slice, ...]] = []
-    for axis, count in zip(AXES, counts, strict=True):
+    for axis in AXES:
         slices = []
-        for index in range(count):
-            found = _slice(described, nodes, axis, index, count)
+        if isinstance(cut, Ends):
+            spans = _given(getattr(cut, axis))
+        else:
+            spans = _even(cut[AXES.index(axis)], _unit(described, nodes, axis))
+        for span in spans:
+            found = _slice(described, nodes, axis, span, len(spans))
             if isinstance(found, Infeasible):
                 return found
             slices.append(found)
@@ -167,10 +181,37 @@ def _unit(described: DescribedNet, nodes: Sequence[int], axis: str) -> int:
     return max(described.net.tensors[name].format.together for name in names)
 
 
+_Span = Callable[[int], tuple[int, int]]
+"""From an output's extent the first element of a slice and the one behind its last."""
+
+
+def _even(count: int, unit: int) -> list[_Span]:
+    """So many slices as equal as whole units let them be."""
+
+    def span(index: int) -> _Span:
+        def ends(extent: int) -> tuple[int, int]:
+            parts = -(-extent // unit)
+            first, end = (min(k * parts // count * unit, extent) for k in (index, index + 1))
+            return first, end
+
+        return ends
+
+    return [span(index) for index in range(count)]
+
+
+def _given(ends: Sequence[int]) -> list[_Span]:
+    """Slices that end there."""
+
+    def span(first: int, end: int | None) -> _Span:
+        return lambda extent: (min(first, extent), extent if end is None else min(end, extent))
+
+    return [span(a, b) for a, b in zip((0, *ends[:-1]), (*ends[:-1], None), strict=True)]
+
+
 def _slice(
-    described: DescribedNet, nodes: Sequence[int], axis: str, index: int, count: int
+    described: DescribedNet, nodes: Sequence[int], axis: str, span: _Span, count: int
 ) -> Slice | Infeasible:
-    net, dim, unit = described.net, _DIM[axis], _unit(described, nodes, axis)
+    net, dim = described.net, _DIM[axis]
     made: dict[str, Window] = {}
     read: dict[tuple[int, int], Window] = {}
     inside = {out for k in nodes for out in net.nodes[k].outputs}
@@ -178,10 +219,8 @@ def _slice(
         node, attrs = net.nodes[k], described.attrs[k]
         windows = []
         for out in node.outputs:
-            extent = net.tensors[out].nchw[dim]
             if out not in made:
-                parts = -(-extent // unit)
-                first, end = (min(k * parts // count * unit, extent) for k in (index, index + 1))
+                first, end = span(net.tensors[out].nchw[dim])
                 if first == end:
                     return Infeasible(f"{out} has fewer than {count} elements along {axis}")
                 made[out] = Window(first, end - first)

@@ -141,12 +141,18 @@ def _measured_fixed(graph: GraphBuilder, opt: int) -> tuple[StageReport, ...]:
 
 def _layers(spelled: Spelled, graph: GraphBuilder, report: StageReport | None) -> tuple[LayerTime, ...]:
     """The layers with their cycles and the operations that they do."""
-    sources = layer_sources(spelled, graph)
-    reports = [node for part in report.parts for node in part.nodes] if report is not None else []
-    cycles = _shares(report) if report is not None else [0.0] * len(graph.nodes)
-    names = [node.name for node in reports] or [node.name for node in graph.nodes]
-    found = zip(names, sources, cycles, strict=True)
-    return tuple(LayerTime(name, operations, round(time)) for name, operations, time in found)
+    names = [node.name for node in graph.nodes]
+    sources = dict(zip(names, layer_sources(spelled, graph), strict=True))
+    if report is None:
+        return tuple(LayerTime(name, sources[name], 0) for name in names)
+    reports = [node for part in report.parts for node in part.nodes]
+    found = []
+    for place, (node, time) in enumerate(zip(reports, _shares(report), strict=True)):
+        # what cuts pictures into strips, and joins them, is of the layer that this is for, or was
+        near = (*reports[place:], *reversed(reports[:place]))
+        of = next((sources[one.name] for one in near if one.name in sources), ())
+        found.append(LayerTime(node.name, of, round(time)))
+    return tuple(found)
 
 
 def _shares(report: StageReport) -> list[float]:

@@ -38,7 +38,7 @@ from user_layers.delegates.plan import Plan, plan
 from user_layers.delegates.program import pack
 from user_layers.delegates.verdicts import Remembered
 from user_layers.formats import FORMATS, find
-from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
+from user_layers.spelling.foreign import QUANTIZED, Array, ForeignModel, Operation, Scaled, Tensor
 from user_layers.spelling.spell import Spellings
 from user_layers.toolkit import Toolkit
 
@@ -188,10 +188,18 @@ def _array(message: dict[str, Any], data: bytes) -> Array:
 
 def _tensor(message: dict[str, Any], data: bytes) -> Tensor:
     shape = tuple(int(extent) for extent in message["shape"])
+    if message.get("scaled") is not None:
+        return Tensor(shape, None, odd=QUANTIZED, scaled=_scaled(message["scaled"], data))
     if message["dtype"] is None:
         return Tensor(shape, None)
     values = None if message.get("data") is None else _array(message, data)
     return Tensor(shape, np.dtype(message["dtype"]), values)
+
+
+def _scaled(message: dict[str, Any], data: bytes) -> Scaled:
+    values = None if message.get("stored") is None else _array(message["stored"], data)
+    scales, zero_points = (_array(message[name], data) for name in ("scales", "zero_points"))
+    return Scaled(np.dtype(message["dtype"]), scales, zero_points, int(message["axis"]), values)
 
 
 def _attribute(value: Any, data: bytes) -> Any:

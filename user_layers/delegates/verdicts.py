@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,14 +70,13 @@ class _Not(Exception):
 def _spelled(alone: ForeignModel, spellings: Spellings) -> Any:
     """The ONNX model of the last operation. Raises _Not."""
     operation = alone.operations[-1]
-    # All it makes, whether or not anything reads it: the partition may need it.
-    alone = ForeignModel(
-        alone.what,
-        alone.name,
-        alone.tensors,
-        alone.inputs,
-        tuple(name for name in operation.outputs if alone.tensors[name].dtype is not None),
-        alone.operations,
+    try:
+        # All it makes, whether or not anything reads it: the partition may need it.
+        alone, _ = spellings.prepared(replace(alone, outputs=operation.outputs))
+    except ValueError as error:
+        raise _Not(str(error)) from None
+    alone = replace(
+        alone, outputs=tuple(name for name in operation.outputs if alone.tensors[name].dtype is not None)
     )
     needed = (*alone.inputs, *(alone.outputs or operation.outputs))
     odd = next((name for name in needed if alone.tensors[name].dtype is None), None)
@@ -152,7 +152,9 @@ def _tensor(tensor: Tensor) -> Hashable:
     if data is not None:
         values = data.tobytes() if data.size <= _SMALL else "many"
     kinds = tuple(map(type, tensor.shape))  # a free extent equals the number that is its bound
-    return tensor.shape, kinds, str(tensor.dtype), values
+    told = tensor.scaled
+    scaled = told and (str(told.dtype), told.scales.size, told.zero_points.size, told.axis, told.data is None)
+    return tensor.shape, kinds, str(tensor.dtype), values, scaled
 
 
 def _hashable(value: Any) -> Hashable:

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+QUANTIZED = "is quantized in a way of which no scales are known here"
+"""What a `Tensor` without a type is."""
 
 
 @dataclass(frozen=True)

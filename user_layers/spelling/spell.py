@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +21,21 @@ Spelling = Callable[[Speller, Operation], None]
 _MISFITS = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
+def _as_it_is(model: ForeignModel) -> tuple[ForeignModel, Sequence[int]]:
+    return model, range(len(model.operations))
+
+
+Prepare = Callable[[ForeignModel], tuple[ForeignModel, Sequence[int]]]
+
+
 class Spellings(dict[str, Spelling]):
-    """The operations of one framework that ONNX can say, each by its own name, and how."""
+    """The operations of one framework that ONNX can say, each by its own name, and how.
+
+    prepared: writes a model in operations that can be said, and tells for each from which of the model's it
+    comes, -1 for the edge.
+    """
+
+    prepared: Prepare = staticmethod(_as_it_is)
 
     def of(self, *kinds: str) -> Callable[[Spelling], Spelling]:
         """Register how these operations are spelled."""
@@ -77,9 +90,10 @@ def spell(
     have none.
     Errors: CompileError that names each operation that cannot be said; MissingError without the package onnx.
     """
+    model, origins = spellings.prepared(model)
     speller = Speller(model, free_borders=free_borders)
     refused = []
-    for index, operation in enumerate(model.operations):
+    for index, operation in zip(origins, model.operations, strict=True):
         speller.begin(index, operation)
         try:
             spell_operation(speller, operation, spellings)
@@ -90,7 +104,12 @@ def spell(
             refused.append(f"{title(model, operation)}: its parameters do not fit: {told}")
     if refused:
         raise CompileError("not every operation is known:\n  " + "\n  ".join(refused))
-    return _assembled(model, speller, SMALL if light else None)
+    calls = {
+        index: operation.call
+        for index, operation in zip(origins, model.operations, strict=True)
+        if operation.call is not None
+    }
+    return _assembled(model, speller, calls, SMALL if light else None)
 
 
 def spell_operation(speller: Speller, operation: Operation, spellings: Spellings) -> None:
@@ -117,7 +136,9 @@ def title(model: ForeignModel, operation: Operation) -> str:
     return f"{model.what} {operation.kind} {operation.name}".rstrip()
 
 
-def _assembled(model: ForeignModel, speller: Speller, most: int | None) -> Spelled:
+def _assembled(
+    model: ForeignModel, speller: Speller, own: Mapping[int, MapFunction], most: int | None
+) -> Spelled:
     try:
         import onnx
     except ImportError:
@@ -156,11 +177,7 @@ def _assembled(model: ForeignModel, speller: Speller, most: int | None) -> Spell
     domains = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid(CUSTOM_DOMAIN, 1)]
     proto = onnx.helper.make_model(graph, opset_imports=domains)
     proto.ir_version = IR_VERSION
-    calls = {
-        name: call
-        for name, index in speller.sources.items()
-        if index >= 0 and (call := model.operations[index].call) is not None
-    }
+    calls = {name: own[index] for name, index in speller.sources.items() if index in own}
     return Spelled(proto, tuple(inputs), tuple(outputs), dict(speller.sources), calls)
 
 

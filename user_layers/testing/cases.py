@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -148,6 +149,15 @@ class Case:
         )
         return (half,) if half != self.shapes else ()
 
+    def like(self, shapes: Sequence[Shape], param: Param) -> Case:
+        """This case with other shapes, one for each input (an array keeps its own), and other parameters."""
+        changed = copy.copy(self)
+        changed.inputs = tuple(_reshaped(x, shape) for x, shape in zip(self.inputs, shapes, strict=True))
+        changed.param = dict(param)
+        if self.smaller and changed.shapes != self.shapes:
+            changed.smaller = None
+        return changed
+
     def arrays(self, shapes: Shapes | None = None, salt: int = 0) -> list[Array]:
         """The values of all inputs; shapes: of those that are drawn.
 
@@ -200,6 +210,14 @@ def _input(value: Array | Input | Sequence[int], dtype: str, scale: float | None
         raise UsageError(f"{what}: {name} with a scale", hint=f"quantised numbers are {', '.join(QUANTISED)}")
     own = scale if made.scale is None and name in QUANTISED else made.scale
     return Input(_shape(made.shape), name, made.low, made.high, own)
+
+
+def _reshaped(x: Array | Input | Const, shape: Shape) -> Array | Input | Const:
+    if isinstance(x, Input):
+        return replace(x, shape=shape)
+    if isinstance(x, Const) and isinstance(x.value, Input):
+        return Const(replace(x.value, shape=shape))
+    return x
 
 
 def _scale(x: Array | Input | Const, scale: float | None) -> float | None:

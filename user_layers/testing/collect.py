@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from firmware_sim.errors import SourceError, TpulayerError, UsageError
 from firmware_sim.suggest import did_you_mean
@@ -16,15 +19,25 @@ from user_layers.files import run_python
 from user_layers.testing.cases import Case, Golden
 from user_layers.workspace import Workspace
 
+Range = tuple[float, float] | list[Any]
+RandomCase = Callable[[np.random.Generator], Case]
+
 
 @dataclass(frozen=True)
 class LayerTest:
-    """tests/test_NAME.py: the layer's name and the file's two parts, `golden` and `CASES`."""
+    """tests/test_NAME.py: the layer's name and the file's parts `golden` and `CASES`; for `tpulayer verify`
+    also `RANGES` and `random_case`, where it has them.
+
+    ranges: of fields of the parameter struct what they may be, (least, most) or a list of values.
+    random_case: makes one of the cases that the layer is for.
+    """
 
     name: str
     path: Path
     golden: Golden
     cases: tuple[Case, ...]
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    random_case: RandomCase | None = None
 
 
 def find_tests(ws: Workspace, names: Sequence[str]) -> list[Path]:
@@ -63,9 +76,26 @@ def load_test(path: Path) -> LayerTest:
         raise SourceError(f"{path}: there is no function golden(inputs, param)", hint=_ANATOMY)
     if not isinstance(cases, (list, tuple)) or not cases or not all(isinstance(c, Case) for c in cases):
         raise SourceError(f"{path}: CASES is not a list of Case(...)", hint=_ANATOMY)
-    return LayerTest(name, path, golden, tuple(cases))
+    ranges, random_case = getattr(module, "RANGES", {}), getattr(module, "random_case", None)
+    if not isinstance(ranges, dict) or not all(map(_is_range, ranges.values())):
+        raise SourceError(f"{path}: RANGES is not a dict of (least, most) or lists of values", hint=_MORE)
+    if random_case is not None and not callable(random_case):
+        raise SourceError(f"{path}: random_case is not a function", hint=_MORE)
+    return LayerTest(name, path, golden, tuple(cases), ranges, random_case)
 
 
+def _is_range(value: object) -> bool:
+    if isinstance(value, list):
+        return bool(value)
+    return (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and all(isinstance(x, (int, float)) for x in value)
+        and value[0] <= value[1]
+    )
+
+
+_MORE = 'RANGES = {"factor": (0.1, 4.0), "axis": [0, 1]} and random_case(rng) -> Case, see docs/verify.md'
 _ANATOMY = "a layer's test has golden(inputs, param) and CASES = [Case(...), ...], see docs/writing-layers.md"
 
 

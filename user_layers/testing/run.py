@@ -3,11 +3,8 @@ firmware."""
 
 from __future__ import annotations
 
-import math
-import operator
 import os
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,21 +19,17 @@ from firmware_sim.errors import MissingError, TpulayerError, UsageError
 from firmware_sim.firmware.image import TCM_NAME
 from firmware_sim.suggest import did_you_mean
 from user_layers.net.nodes import CALLER
-from user_layers.testing.cases import Array, Case, Const, Golden, Param, Shapes
-from user_layers.testing.compare import Difference, difference
+from user_layers.testing.cases import Array, Case, Golden, Param, Shapes
+from user_layers.testing.compare import Difference
 from user_layers.testing.golden import GoldenError, call_golden
+from user_layers.testing.nets import CaseNet, Wrong, has_denormals, where_of
 from user_layers.workspace import WORKSPACE_VARIABLE, Workspace, check_installed
 
 if TYPE_CHECKING:
     from firmware_sim.checks.finding import Finding
     from user_layers.api import Graph
-    from user_layers.net.compiled import CompiledNet
     from user_layers.net.ops import OpInfo
     from user_layers.toolkit import Toolkit
-
-
-_CHANGES: dict[str, Callable[[Array], Array]] = {"-": operator.neg, "~": operator.invert}
-"""What is done to the numbers of inputs and outputs whose names begin so."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +60,6 @@ class Result:
         if not self.problem:
             return f"{head}{self.elements} elements equal, but {summary(self.findings)}{where}"
         return f"{head}{'' if self.difference is not None else 'FAILED: '}{self.problem}{where}"
-
-
-class _Wrong(Exception):
-    """A result that is not golden's."""
-
-    def __init__(self, problem: str, found: Difference | None = None) -> None:
-        super().__init__(problem)
-        self.problem, self.found = problem, found
 
 
 def check_built(ws: Workspace) -> None:
@@ -138,7 +123,7 @@ def run_cases(
     """
     from user_layers.params import ParamTypes
 
-    op = _op_of(ws, next(iter(toolkits.values())), name)
+    op = op_of(ws, next(iter(toolkits.values())), name)
     types = ParamTypes.from_record(ws.layer_record)
     for case in cases:
         for kind, toolkit in toolkits.items():
@@ -155,7 +140,7 @@ def run_cases(
                                 one.dynamic()
                             else:
                                 one.static(int(mode[-1]))
-                    except _Wrong as e:
+                    except Wrong as e:
                         problem, found = e.problem, e.found
                     except MissingError:
                         raise
@@ -187,7 +172,8 @@ def check_layer(name: str, golden: Golden, cases: Sequence[Case]) -> None:
         raise AssertionError("\n".join([f"{name}: {bad} of {len(results)} are not equal", *wrong]))
 
 
-def _op_of(ws: Workspace, toolkit: Toolkit, name: str) -> OpInfo:
+def op_of(ws: Workspace, toolkit: Toolkit, name: str) -> OpInfo:
+    """A layer of the workspace by its short name. Errors: as of `run_cases`."""
     for info in toolkit.ops.values():
         if info.short.lower() == name and not info.is_builtin:
             return info
@@ -204,7 +190,8 @@ class _One:
     """A case on one firmware."""
 
     def __init__(self, toolkit: Toolkit, op: OpInfo, golden: Golden, case: Case) -> None:
-        self.toolkit, self.op, self.golden, self.case = toolkit, op, golden, case
+        self.golden, self.case = golden, case
+        self.net = CaseNet(toolkit, op, case)
         self.param: Param = {}
         self.where = ""
         self.elements = 0
@@ -214,8 +201,8 @@ class _One:
         where that is faster (2)."""
         arrays = self.case.arrays(salt=1 + opt)
         want = self._expected(arrays)
-        graph = self._graph(arrays, len(want), around=opt > 0, exact=_has_denormals([*arrays, *want]))
-        self.where = _where(graph.compile(opt=opt), "tested")
+        graph = self.net.graph(arrays, len(want), around=opt > 0, exact=has_denormals([*arrays, *want]))
+        self.where = where_of(graph.compile(opt=opt), "tested")
         self._compare(graph, arrays, want)
 
     def dynamic(self) -> None:
@@ -223,7 +210,7 @@ class _One:
         case = self.case
         arrays = case.arrays()
         want = self._expected(arrays)
-        graph = self._graph(arrays, len(want))
+        graph = self.net.graph(arrays, len(want))
         stage = graph.compile(dynamic=True).stages[0]
         self.where = f"compiled for {_listed(case.shapes) or 'these shapes'}"
         self._compare(graph, arrays, want)
@@ -237,128 +224,27 @@ class _One:
             try:
                 arrays = case.arrays(shapes)
                 self._compare(graph, arrays, self._expected(arrays))
-            except _Wrong as e:
-                raise _Wrong(f"with {text}: {e.problem}", e.found) from e
+            except Wrong as e:
+                raise Wrong(f"with {text}: {e.problem}", e.found) from e
             except TpulayerError as e:
                 hint = "Case(..., smaller=[...]) says which shapes to try, smaller=[] none"
-                raise _Wrong(f"with {text}: {e.message} ({hint})") from e
+                raise Wrong(f"with {text}: {e.message} ({hint})") from e
         if smaller:
             self.where += f", also with {' and '.join(map(_listed, smaller))}"
+
+    def _compare(self, graph: Graph, arrays: list[Array], want: list[Array]) -> None:
+        """Run, and count what is equal."""
+        expected = dict(zip(graph.outputs, self.net.results(graph, want), strict=True))
+        with telling(expected=expected):
+            made = graph.run(self.net.feeds(graph, arrays))
+        self.elements += self.net.compare(graph, made, want)
 
     def _expected(self, arrays: list[Array]) -> list[Array]:
         """What golden says, checked."""
         try:
             return call_golden(self.golden, arrays, self.param)
         except GoldenError as e:
-            raise _Wrong(str(e)) from e
-
-    def _graph(
-        self, arrays: list[Array], outputs: int, *, around: bool = False, exact: bool = False
-    ) -> Graph:
-        """x0, x1, ... through the layer into y0, y1, ...
-
-        around: each also through a built-in layer, fp32 (unless exact) through one that changes the sign,
-        quantised bytes through one that inverts their bits: otherwise a buffer that the layer does not write
-        could hold the right numbers all the same. Inputs and outputs whose sign is changed have names that
-        begin with a minus, those whose bits are inverted with a tilde.
-        """
-        import numpy as np
-
-        from firmware_sim.wire import DType
-        from user_layers.api import Graph
-        from user_layers.graph import BINARY_MUL
-
-        graph = Graph(name="test", toolkit=self.toolkit)
-
-        def through(name: str, out: str, dtype: str, scale: float | None) -> None:
-            change = {name[0], out[0]}
-            if "-" in change:
-                graph.add_const_binary_layer(name, -1.0, out, BINARY_MUL)
-            elif "~" in change:
-                inverted = np.arange(256, dtype=np.uint8)[::-1]
-                table = graph.add_const(f"{out}:inverted", inverted.copy().view(dtype))
-                values = {"dtype": int(DType.from_numpy(dtype)), "scale": scale}
-                graph.add_tpu_layer("TPU_LOOKUP", [name, table], values, [out])
-            else:
-                graph.add_tpu_layer("TPU_PAD", [name], None, [out])
-
-        names = [f"x{i}" for i in range(len(arrays))]
-        for name, x, array, scale in zip(names, self.case.inputs, arrays, self.case.scales, strict=True):
-            if isinstance(x, Const):
-                graph.add_const(name, array)
-            elif around:
-                dtype = array.dtype.name
-                outer = _outer(name, dtype, exact, scale)
-                through(graph.add_input(outer, array.shape, dtype, scale=scale), name, dtype, scale)
-            else:
-                graph.add_input(name, array.shape, array.dtype, scale=scale)
-        made = [f"y{i}" for i in range(outputs)]
-        graph.add_tpu_layer(self.op.op, names, self.case.param, made, name="tested")
-        if around or self.case.out_scale is not None:
-            tensors = graph.resolve().tensors
-            for i, y in enumerate(made):
-                dtype, scale = tensors[y].dtype.numpy_name, tensors[y].scale or None
-                self._check_scale(y, scale)
-                if around:
-                    made[i] = _outer(y, dtype, exact, scale)
-                    through(y, made[i], dtype, scale)
-        for y in made:
-            graph.add_output(y)
-        return graph
-
-    def _check_scale(self, name: str, made: float | None) -> None:
-        wanted = self.case.out_scale
-        if wanted is not None and (made is None or not math.isclose(made, wanted, rel_tol=1e-6)):
-            given = "no scale" if made is None else f"the scale {made:g}"
-            raise _Wrong(f"the layer gives {name} {given}, the case has out_scale={wanted:g}")
-
-    def _compare(self, graph: Graph, arrays: list[Array], want: list[Array]) -> None:
-        """Run, and count what is equal."""
-
-        def changed(name: str, x: Array) -> Array:
-            change = _CHANGES.get(name[0])
-            return x if change is None else change(x)
-
-        given = {name: changed(name, arrays[int(name.strip("-~+x"))]) for name in graph.inputs}
-        with telling(expected={name: changed(name, y) for name, y in zip(graph.outputs, want, strict=True)}):
-            made = graph.run(given)
-        found = [changed(name, y) for name, y in zip(graph.outputs, made, strict=True)]
-        for i, (got, expected) in enumerate(zip(found, want, strict=True)):
-            what = f"output {i}: " if len(want) > 1 else ""
-            if got.shape != expected.shape or got.dtype != expected.dtype:
-                raise _Wrong(
-                    f"{what}the layer gives {list(got.shape)} {got.dtype}, golden {list(expected.shape)} "
-                    f"{expected.dtype}"
-                )
-            unequal = difference(got, expected, self.case.atol, self.case.rtol)
-            if unequal is not None:
-                raise _Wrong(f"{what}{unequal}", unequal)
-            self.elements += expected.size
-
-
-def _outer(name: str, dtype: str, exact: bool, scale: float | None) -> str:
-    """The name of a tensor on the other side of the layer that stands before or behind it."""
-    if dtype == "float32":
-        return f"{'+' if exact else '-'}{name}"
-    return f"{'~' if scale is not None and dtype in ('int8', 'uint8') else '+'}{name}"
-
-
-def _has_denormals(arrays: list[Array]) -> bool:
-    """Arithmetic of the chip makes zeros of them."""
-    import numpy as np
-
-    return any(
-        bool(np.any((x != 0) & (np.abs(x) < np.finfo(np.float32).tiny)))
-        for x in arrays
-        if x.dtype == np.float32
-    )
-
-
-def _where(net: CompiledNet, node: str) -> str:
-    """What the compile log says of a node, but for the bytes."""
-    line = next(line for line in net.log if f" {node}: " in line and "; " in line)
-    text = line.split("; ", 1)[1].removeprefix("static, ")
-    return re.sub(r", \d+ bytes of local memory.*", "", text)
+            raise Wrong(str(e)) from e
 
 
 def _listed(shapes: Shapes) -> str:

@@ -7,7 +7,7 @@ the numbers that they stand for. An operation that looks at integers themselves 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,16 +29,17 @@ def read_model(path: str | Path) -> ForeignModel:
     """A file as `read_tflite` reads it, in float where it is quantized. Errors: those of `read_tflite`."""
     model = read_tflite(path)
     try:
-        return in_float(model)
+        return in_float(model)[0]
     except ValueError as error:
         raise ModelError(f"{path} is a damaged TFLite model: {error}") from None
 
 
-def in_float(model: ForeignModel) -> ForeignModel:
-    """The model with float operations. What is quantized in other than 8 bits stays odd, and says so. Raises
-    ValueError for scales that do not fit."""
-    if all(tensor.scaled is None for tensor in model.tensors.values()):
-        return model
+def in_float(model: ForeignModel) -> tuple[ForeignModel, Sequence[int]]:
+    """The model with float operations, and for each of which of the model's it is a part, -1 for the edge.
+    What is quantized in other than 8 bits stays odd, and says so. Raises ValueError for scales that do not
+    fit."""
+    if all(tensor.scaled is None or tensor.dtype is not None for tensor in model.tensors.values()):
+        return model, range(len(model.operations))
     return _Rewriting(model).result()
 
 
@@ -51,7 +52,7 @@ class _Rewriting:
         self._floats: dict[str, str] = {}
         self._computed = 0
 
-    def result(self) -> ForeignModel:
+    def result(self) -> tuple[ForeignModel, Sequence[int]]:
         for name, tensor in self._model.tensors.items():
             if tensor.scaled is not None:
                 self._take(name, tensor, tensor.scaled)
@@ -59,14 +60,17 @@ class _Rewriting:
         made: list[Operation] = []
         for name in self._model.inputs:
             made += self._dequantize(name, read)
-        for operation in self._model.operations:
+        origins = [-1] * len(made)
+        for index, operation in enumerate(self._model.operations):
             made += self._operation(operation, read)
-        return replace(
+            origins += [index] * (len(made) - len(origins))
+        model = replace(
             self._model,
             tensors=self._tensors,
             operations=tuple(made),
             notes=(*self._model.notes, self._note()),
         )
+        return model, origins
 
     def _note(self) -> str:
         if self._computed:

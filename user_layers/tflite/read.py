@@ -14,7 +14,7 @@ import numpy as np
 
 from firmware_sim.errors import MissingError, ModelError, UsageError
 from user_layers.files import read_input
-from user_layers.spelling.foreign import Array, ForeignModel, Operation, Scaled, Tensor
+from user_layers.spelling.foreign import QUANTIZED, Array, ForeignModel, Operation, Scaled, Tensor
 from user_layers.tflite.stored import stored, with_stored
 
 WHAT = "TFLite"  # what messages call these models
@@ -33,7 +33,6 @@ _DTYPES = {
     "UINT64": np.uint64,
     "BOOL": np.bool_,
 }
-_ODD = "is quantized; the TPU's layers here compute with floats"
 _SPARSE = "is stored sparsely, which is not read"
 _DEPTH = 16  # composites inside composites
 _OPERATIONS = 100_000  # of a model whose composites are written out
@@ -201,7 +200,9 @@ class _Reader:
         kind = None if quantized else _DTYPES.get(self.types.get(raw.Type(), ""))
         if kind is None:
             return (
-                Tensor(shape, None, odd=_ODD, scaled=self._scaled(raw)) if quantized else Tensor(shape, None)
+                Tensor(shape, None, odd=QUANTIZED, scaled=self._scaled(raw))
+                if quantized
+                else Tensor(shape, None)
             )
         dtype = np.dtype(kind)
         stored = self._bytes(raw.Buffer())

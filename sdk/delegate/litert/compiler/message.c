@@ -123,6 +123,67 @@ static litert_status add_type(writer *w, litert_handle tensor, litert_layout *la
     return LITERT_OK;
 }
 
+/* What the integers of a quantized tensor stand for; `many` may point into `one`, so nobody copies it. data: of a
+ * constant, else NULL. */
+typedef struct {
+    const char *dtype;
+    litert_layout layout;
+    litert_per_tensor one;
+    litert_per_channel many;
+    const void *data;
+    size_t size;
+} scales;
+
+/* 0 for a tensor that is not quantized, or in another way. */
+static int get_scales(writer *w, litert_handle tensor, scales *found) {
+    litert_ranked type = {0};
+    litert_handle weights = NULL;
+    int kind = 1, quantized = 0;
+    *found = (scales){.many = {.num = 1}};
+    found->many.scales = &found->one.scale;
+    found->many.zero_points = &found->one.zero_point;
+    if (w->c->get_tensor_type_id(tensor, &kind) != LITERT_OK || kind != 0) return 0;
+    if (w->c->get_ranked_tensor_type(tensor, &type) != LITERT_OK || type.layout.rank > LITERT_MAX_RANK) return 0;
+    if (w->c->get_quantization_type_id(tensor, &quantized) != LITERT_OK) return 0;
+    if (quantized == LITERT_PER_TENSOR ? w->c->get_per_tensor(tensor, &found->one) != LITERT_OK
+                                       : quantized != LITERT_PER_CHANNEL ||
+                                             w->c->get_per_channel(tensor, &found->many) != LITERT_OK)
+        return 0;
+    found->dtype = dtype_of(type.element_type);
+    found->layout = type.layout;
+    if (w->c->get_tensor_weights(tensor, &weights) == LITERT_OK && weights != NULL &&
+        (w->c->get_weights_bytes(weights, &found->data, &found->size) != LITERT_OK || found->size == 0))
+        found->data = NULL;
+    return found->dtype != NULL && found->many.scales != NULL && found->many.zero_points != NULL;
+}
+
+static void add_array(writer *w, bytes *texts, const char *name, const char *dtype, size_t num, const void *data,
+                      size_t size) {
+    add_quoted(texts, name);
+    add_number(texts, ": {\"shape\": [", (long long)num);
+    bytes_text(texts, "], \"dtype\": ");
+    add_quoted(texts, dtype);
+    bytes_text(texts, ", \"data\": ");
+    add_blob(w, texts, data, size);
+    bytes_text(texts, "}, ");
+}
+
+/* Scales, and the elements of a constant: members of an object. */
+static void add_scales(writer *w, bytes *texts, const scales *told) {
+    const litert_per_channel *many = &told->many;
+    add_array(w, texts, "scales", "float32", many->num, many->scales, many->num * sizeof *many->scales);
+    add_array(w, texts, "zero_points", "int64", many->num, many->zero_points, many->num * sizeof *many->zero_points);
+    add_number(texts, "\"axis\": ", many->axis);
+    if (told->data == NULL) return;
+    bytes_text(texts, ", \"stored\": {\"shape\": [");
+    for (unsigned i = 0; i < told->layout.rank; i++) add_number(texts, i == 0 ? "" : ", ", told->layout.dims[i]);
+    bytes_text(texts, "], \"dtype\": ");
+    add_quoted(texts, told->dtype);
+    bytes_text(texts, ", \"data\": ");
+    add_blob(w, texts, told->data, told->size);
+    bytes_text(texts, "}");
+}
+
 static litert_status add_tensor(writer *w, litert_handle tensor) {
     const char *name = NULL, *dtype = NULL;
     litert_handle weights = NULL;
@@ -142,6 +203,14 @@ static litert_status add_tensor(writer *w, litert_handle tensor) {
         add_blob(w, &w->texts, data, size);
     } else {
         bytes_text(&w->texts, "null");
+    }
+    scales told;
+    if (dtype == NULL && get_scales(w, tensor, &told)) {
+        bytes_text(&w->texts, ", \"scaled\": {\"dtype\": ");
+        add_quoted(&w->texts, told.dtype);
+        bytes_text(&w->texts, ", ");
+        add_scales(w, &w->texts, &told);
+        bytes_text(&w->texts, "}");
     }
     bytes_text(&w->texts, "}");
     return LITERT_OK;
@@ -169,50 +238,16 @@ static long long index_of(writer *w, litert_handle tensor) {
     return (long long)w->known.num - 1;
 }
 
-static void add_array(writer *w, bytes *texts, const char *name, const char *dtype, size_t num, const void *data,
-                      size_t size) {
-    add_quoted(texts, name);
-    add_number(texts, ": {\"shape\": [", (long long)num);
-    bytes_text(texts, "], \"dtype\": ");
-    add_quoted(texts, dtype);
-    bytes_text(texts, ", \"data\": ");
-    add_blob(w, texts, data, size);
-    bytes_text(texts, "}, ");
-}
-
 /* A DEQUANTIZE of a constant: its elements with their scales as attributes, in the place of an input, because the
  * tensor itself is no array of plain numbers. Without any of these 0, and nothing is added. */
 static int add_stored(writer *w, bytes *texts, litert_handle op) {
-    litert_handle tensor = NULL, weights = NULL;
-    litert_ranked type = {0};
-    litert_per_tensor one = {0};
-    litert_per_channel many = {.num = 1, .scales = &one.scale, .zero_points = &one.zero_point};
-    int kind = 1, quantized = 0;
-    const void *data = NULL;
-    size_t size = 0;
+    litert_handle tensor = NULL;
+    scales told;
     if (w->c->get_op_input(op, 0, &tensor) != LITERT_OK || tensor == NULL) return 0;
-    if (w->c->get_tensor_type_id(tensor, &kind) != LITERT_OK || kind != 0) return 0;
-    if (w->c->get_ranked_tensor_type(tensor, &type) != LITERT_OK || type.layout.rank > LITERT_MAX_RANK) return 0;
-    if (w->c->get_quantization_type_id(tensor, &quantized) != LITERT_OK) return 0;
-    if (quantized == LITERT_PER_TENSOR ? w->c->get_per_tensor(tensor, &one) != LITERT_OK
-                                       : quantized != LITERT_PER_CHANNEL ||
-                                             w->c->get_per_channel(tensor, &many) != LITERT_OK)
-        return 0;
-    if (w->c->get_tensor_weights(tensor, &weights) != LITERT_OK || weights == NULL) return 0;
-    if (w->c->get_weights_bytes(weights, &data, &size) != LITERT_OK || size == 0) return 0;
-    const char *dtype = dtype_of(type.element_type);
-    if (dtype == NULL || many.scales == NULL || many.zero_points == NULL) return 0;
+    if (!get_scales(w, tensor, &told) || told.data == NULL) return 0;
     bytes_text(texts, "\"attributes\": {");
-    add_array(w, texts, "scales", "float32", many.num, many.scales, many.num * sizeof *many.scales);
-    add_array(w, texts, "zero_points", "int64", many.num, many.zero_points, many.num * sizeof *many.zero_points);
-    add_number(texts, "\"axis\": ", many.axis);
-    bytes_text(texts, ", \"stored\": {\"shape\": [");
-    for (unsigned i = 0; i < type.layout.rank; i++) add_number(texts, i == 0 ? "" : ", ", type.layout.dims[i]);
-    bytes_text(texts, "], \"dtype\": ");
-    add_quoted(texts, dtype);
-    bytes_text(texts, ", \"data\": ");
-    add_blob(w, texts, data, size);
-    bytes_text(texts, "}}, ");
+    add_scales(w, texts, &told);
+    bytes_text(texts, "}, ");
     return 1;
 }
 
