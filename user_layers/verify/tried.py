@@ -100,6 +100,7 @@ class Tried:
         self._where = ""
         self._shapes: Shapes | None = None
         self.failed: set[str] = set()
+        self.outputs = layer.target.outputs
 
     # ---- what it is tried with ----
 
@@ -203,6 +204,13 @@ class Tried:
         if self.layer.target.golden is None:  # it is its own reference: what it does is checked
             return sum(y.size for y in self._run(net, graph, compiled, arrays))
         return net.compare(graph, self._run(net, graph, compiled, arrays), self.expected(arrays))
+
+    def static(self, shapes: Shapes) -> list[Array]:
+        """What the global function makes of other shapes."""
+        net = self.net()
+        arrays = self.sample.arrays(self.case, shapes)
+        graph = net.graph(arrays, self.outputs)
+        return self._run(net, graph, compile_graph(graph, opt=0), arrays)
 
     def local(self) -> int:
         """In local memory, cut as the sample says."""
