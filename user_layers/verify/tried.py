@@ -10,7 +10,14 @@ import numpy as np
 
 from firmware_sim.device.client import Device, FirmwareError
 from firmware_sim.device.findings import together
-from firmware_sim.errors import CompileError, DeviceCrash, MissingError, TpulayerError, UsageError
+from firmware_sim.errors import (
+    CompileError,
+    DeviceCrash,
+    DeviceError,
+    MissingError,
+    TpulayerError,
+    UsageError,
+)
 from firmware_sim.wire import Status
 from user_layers.api import Graph
 from user_layers.compiler.pipeline import compile_graph
@@ -64,6 +71,9 @@ class Layer:
             tried.accept()
         except Refused as refused:
             verdict.refused = str(refused)
+            return verdict
+        except DeviceError as error:  # a shape function that fails otherwise than by refusing
+            verdict.failures.append(Failure("golden", "golden", "failed", error.message))
             return verdict
         for toolkit in self.toolkits.values():
             _forget(toolkit)
@@ -133,7 +143,7 @@ class Tried:
             raise Refused(f"golden: {error}") from error
         except CompileError as error:
             if isinstance(error.__cause__, DeviceCrash):
-                raise
+                raise error.__cause__ from error
             raise Refused(f"the layer: {_reason(error)}") from error
         except UsageError as error:
             raise Refused(f"the graph: {error.message}") from error
