@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,9 @@ from user_layers.verify.verdict import Failure, Verdict
 if TYPE_CHECKING:
     from user_layers.toolkit import Toolkit
 
+_Bases = dict[int, int]
+"""By READS and WRITES where the first command of a run does that in DDR."""
+
 _STEPS = 6  # commands back from the one that stored the element
 
 
@@ -45,7 +49,14 @@ def explained(layer: Layer, sample: Sample, failure: Failure) -> tuple[str, ...]
     for name, act, firmware in tried.acts():
         if (name, firmware) == (failure.during, failure.firmware):
             tried.attempt(Verdict(), name, firmware, act)
-    return launch.about(*failure.at)
+    lines = launch.about(*failure.at)
+    if failure.during == "dynamic" and failure.shapes is not None:
+        static = Traced()
+        beside = Tried(layer, sample, static)
+        beside.accept()
+        beside.static(failure.shapes)
+        lines = (*launch.unlike(static), *lines)
+    return lines
 
 
 def found_at(failure: Failure) -> tuple[str, ...]:
@@ -72,6 +83,20 @@ class Traced:
         self._outputs = watched.read[-len(outputs) :]
         self._forms = [tensor.format for tensor in net.stages[0].outputs]
         return outputs
+
+    def unlike(self, static: Traced) -> tuple[str, ...]:
+        """The first command that is not what a static net issues for the same shapes; none where all are."""
+        mine, theirs = ([c for r in one._requests for c in _in_order(r)] for one in (self, static))
+        for engine in Engine:
+            here, there = ([c for c in commands if c.engine is engine] for commands in (mine, theirs))
+            bases = [_bases(commands) for commands in (here, there)]
+            for one, other in itertools.zip_longest(here, there):
+                if one is None or other is None:
+                    return (f"{len(here)} commands of {engine.value}, in a static net {len(there)}",)
+                what = one.difference(other, *bases)
+                if what:
+                    return _lines(f"unlike in a static net ({what}):", one.issuer)
+        return ()
 
     def about(self, output: int, index: tuple[int, ...]) -> tuple[str, ...]:
         """Which commands made this element."""
@@ -162,6 +187,24 @@ class _Command:
     def reads(self) -> list[Runs]:
         return [] if self.record is None else [one for one in self.record.blocks if one.access & READS]
 
+    def difference(self, other: _Command, bases: _Bases, others: _Bases) -> str:
+        """How this command is not that of another run; places in DDR are counted from where each run's first
+        command reads and writes there."""
+        a, b = self.record, other.record
+        if a is None or b is None or a.name != b.name:
+            return f"{'nothing' if b is None else b.name} there"
+        for one, two in zip(a.blocks, b.blocks, strict=False):
+            name = a.operands[one.operand].name
+            place_, there = (
+                x.start - base.get(x.access, 0) if x.space is Space.DDR else x.start
+                for x, base in ((one, bases), (two, others))
+            )
+            if place_ != there:
+                return f"{name} at +0x{place_:x}, there at +0x{there:x}"
+            if (one.run, one.dims, one.lanes) != (two.run, two.dims, two.lanes):
+                return f"{name} has another extent there"
+        return ""
+
     def writes(self, at: Runs | None) -> bool:
         """Whether it wrote the first byte of `at`."""
         record = self.record
@@ -186,6 +229,15 @@ class _Command:
             return Runs(0, READS, source.space, 0, where, 1)
         lane, within = divmod(where, LOCAL_BYTES)
         return Runs(0, READS, Space.LOCAL, 1 << lane, within, 1)
+
+
+def _bases(commands: Sequence[_Command]) -> _Bases:
+    found: _Bases = {}
+    for one in commands:
+        for runs in one.record.blocks if one.record is not None else ():
+            if runs.space is Space.DDR:
+                found.setdefault(runs.access, runs.start)
+    return found
 
 
 def _bytes(operand: Operand) -> npt.NDArray[np.int64]:
