@@ -77,7 +77,11 @@ def test_text_has_the_lines_with_their_shares(source: Path) -> None:
     assert re.search(r"% *GDMA 1 gdma.copy.s2l, \S*kernel.c:3 in step <&>, node node3$", text, re.M)
     assert "a copy from or to DDR" in text and "waited for GDMA 1 gdma.copy.s2l" in text
     assert "kernel.c" not in profile_text(profile, annotate=False).split("time: share")[1]
-    assert "more row" in profile_text(profile, 1)
+    short = profile_text(profile, 1)
+    whole = sum(one.critical for one in profile.commands()) / profile.cycles
+    [lines] = re.findall(r"([\d.]+)% .*kernel.c:\d in step.*\n2 more rows, ([\d.]+)% of the time", short)[:1]
+    assert sum(map(float, lines)) == pytest.approx(whole * 100, abs=0.2)
+    assert re.search(r"kernel \S*kernel.c\n1 more row\n", short)  # what is called counts in both
 
 
 def test_text_of_a_source_that_is_gone(source: Path, tmp_path: Path) -> None:
