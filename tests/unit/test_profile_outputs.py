@@ -287,6 +287,7 @@ class _Read:
                     said[kind][entry.iid] = entry.str.decode() if kind.endswith("values") else entry.name
             if packet.HasField("track_descriptor"):
                 d = packet.track_descriptor
+                assert d.uuid not in names
                 names[d.uuid] = d.name or d.process.process_name
                 continue
             event = packet.track_event
@@ -331,6 +332,7 @@ def test_the_trace_says_what_the_profile_says(source: Path, proto: Any) -> None:
         assert one["args"].get("waited for", "") == command.cause.words
     begun = {flow: one for one in commands for flow in one["to"]}
     waited = [(flow, one) for one in commands for flow in one["from"]]
+    assert len(begun) == sum(len(one["to"]) for one in commands) == len(waited) == len(dict(waited))
     assert len(waited) == sum(one.blocker is not None for one in profile.commands()) > 0
     assert all(begun[flow]["end"] <= one["start"] for flow, one in waited)
     [issuing] = read.slices["controller"]
