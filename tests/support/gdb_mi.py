@@ -112,7 +112,7 @@ class InGdb:
                 *("--gdb", "--gdb-command", f"new-ui mi {os.ttyname(interface)}"),
             ],
             cwd=cwd,
-            env=environment(TERM="dumb"),
+            env=environment(TERM="dumb", NO_COLOR="1"),
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
