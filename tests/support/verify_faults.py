@@ -84,18 +84,29 @@ FAULTS: Sequence[Fault] = (
         "    okk_bdc_mul_C(y, y, 0.0f, out, NULL, NULL);\n"
         "    okk_bdc_add(y, y, x, out, NULL, NULL, &rows);\n"
         "    okk_bdc_add(y, y, x + line, out, NULL, NULL, &rows);",
-        "checks",
+        "golden",
         "[1, 1, 3, 1]",
         "okk_bdc_mul_C(y, y, 0.0f",
+    ),
+    Fault(
+        "beyond",
+        DEVICE,
+        "    okk_poll();\n",
+        "    const dim4 one = {1, 1, 1, 1};\n"
+        "    okk_gdma_32bit_cpy_L2S(out->addr + 4ull * (u64)out->elem_num, y, &one, NULL, NULL);\n"
+        "    okk_poll();\n",
+        "checks",
+        "[1, 1, 3, 1]",
+        "okk_gdma_32bit_cpy_L2S(out->addr + 4ull",
     ),
     Fault(
         "unawaited",
         DEVICE,
         f"{_LOAD}\n{_SUMS}",
         f"            okk_parallel_start();\n{_LOAD}\n{_SUMS}\n            okk_parallel_end();",
-        "checks",
+        "golden",
         "[1, 1, 3, 1]",
-        "okk_bdc_add(y, x, x + line",
+        "okk_bdc_mul_C(y, y, factor",
     ),
     Fault(
         "packed",
@@ -104,7 +115,7 @@ FAULTS: Sequence[Fault] = (
         "(unsigned long)in->addr + plane * in_plane",
         "arm",
         "[1, 1, 3, 1]",
-        "okk_gdma_32bit_cpy_S2L(x, in->addr",
+        "okk_gdma_32bit_cpy_S2L(x, (unsigned long)",
     ),
     Fault(
         "ignored",

@@ -28,6 +28,15 @@ Warnings = Annotated[
         help="Of kernels that break a rule which nothing enforces: show (usual), error or ignore.",
     ),
 ]
+SaveRepro = Annotated[
+    Path | None,
+    typer.Option(
+        "--save-repro",
+        metavar="DIR",
+        help="Where something is found: keep in DIR what shows it again (tpulayer repro).",
+        show_default=False,
+    ),
+]
 Check = Annotated[
     str | None,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,6 +95,27 @@ def profile(
             "what is to be profiled?" if not any(wanted_runs) else "only one thing at a time",
             hint="a bmodel, a model's file, --kernel FILE --name NAME, --test LAYER or --diff BEFORE AFTER",
         )
+    net_file = model is not None and (model.is_dir() or model.suffix == ".bmodel")
+    _refuse_others(
+        {
+            "a kernel": (
+                bool(kernel),
+                {
+                    "--name": name,
+                    "--arg": arg,
+                    "--in": given,
+                    "--out": wanted,
+                    "--struct": struct,
+                    "--include": include,
+                },
+            ),
+            "a net": (model is not None, {"--net": net, "--stage": stage, "--input": input}),
+            "a model's file": (
+                model is not None and not net_file,
+                {"--weight": weight, "--shapes": shapes, "--dynamic": dynamic, "--map": custom},
+            ),
+        }
+    )
     if commands and not json:
         raise UsageError("--commands without --json", hint="the text shows those that take longest: --top N")
     if diff is not None:
@@ -120,7 +142,7 @@ def profile(
             from user_layers.bmrt.check_model import CheckOptions
 
             options = CheckOptions(model, net, stage, tuple(input or ()), seed, firmware)
-            if model.is_dir() or model.suffix == ".bmodel":
+            if net_file:
                 progress.step(f"running {model}")
                 found = run.bmodel(options)
             else:
@@ -136,6 +158,19 @@ def profile(
         from user_layers.profile.text import profile_text
 
         typer.echo(profile_text(found, top, annotate=annotate), nl=False)
+
+
+def _refuse_others(options: Mapping[str, tuple[bool, Mapping[str, object]]]) -> None:
+    """UsageError for an option of something else than what is profiled. options: by what they are for,
+    whether that is profiled, and the options' values."""
+    from firmware_sim.errors import UsageError
+
+    for what, (profiled, values) in options.items():
+        for option, value in values.items():
+            if not profiled and value is not None and value is not False:
+                raise UsageError(
+                    f"{option} is for {what}, which is not what is profiled", hint="leave it out"
+                )
 
 
 def _write(found: Profile, html: Path | None, perfetto: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from user_layers.toolchain.kernel import kernel_firmware
 from user_layers.toolchain.report import Reporter
 
 Array = npt.NDArray[Any]
+
+_FIRST = 8  # numbers of an output in a notebook
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,21 @@ class KernelResult:
         micros = self.cycles / CLOCK_HZ * 1e6
         time = f"{self.cycles:.0f} cycles, {micros:.1f} us at 550 MHz ({timing.modelled()})"
         return f"<KernelResult {shown.listed(arrays)}; {time}>"
+
+    def _repr_html_(self) -> str:
+        """For Jupyter: each output with its extremes and its first numbers."""
+        head = (
+            "<tr><th>output</th><th>shape</th><th>type</th><th>least</th><th>greatest</th><th>first</th></tr>"
+        )
+        rows = []
+        for name, array in self.outputs.items():
+            extremes = (f"{array.min()!s}", f"{array.max()!s}") if array.size else ("", "")
+            first = ", ".join(map(str, array.reshape(-1)[:_FIRST]))
+            words = (name, str(list(array.shape)), array.dtype.name, *extremes, first)
+            rows.append(f"<tr>{''.join(f'<td>{html.escape(word)}</td>' for word in words)}</tr>")
+        micros = self.cycles / CLOCK_HZ * 1e6
+        time = f"{self.cycles:,.0f} cycles, {micros:,.1f} us at 550 MHz ({timing.modelled()})"
+        return f"<table>{head}{''.join(rows)}</table><p>{html.escape(time)}</p>"
 
 
 def run_kernel(

@@ -175,7 +175,8 @@ def _waited(one: Command, profile: Profile) -> str:
 def _issuer(one: Command) -> str:
     words = [place(one.issued.frames[0])] if one.issued.frames else []
     words += [f"node {one.issued.node}"] if one.issued.node else []
-    words += [f"tile {one.issued.tile}"] if one.issued.tile else []
+    tile = one.issued.tile  # "2 of 8", or the tensor that a transfer moves in brackets
+    words += [tile if tile.startswith("(") else f"tile {tile}"] if tile else []
     return ", ".join(words) or "no source line"
 
 

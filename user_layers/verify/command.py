@@ -151,7 +151,7 @@ def lines(report: Report) -> Iterator[str]:
             f"{layer.name}: {count(layer.cases, 'case')}, {refused} refused"
             f"{f'; held: {held}' if held else ''}"
         )
-        for why, times in layer.refused.most_common(3):
+        for why, times in _alike(layer.refused).most_common(3):
             yield f"  refused {times} times by {why}"
         reasons: dict[str, str] = {}
         for (name, why), _ in layer.skipped.most_common():
@@ -168,6 +168,15 @@ def lines(report: Report) -> Iterator[str]:
     yield f"verify: {what}; {count(cases, 'case')}, {rate:.1f} a second, seed {report.seed}"
 
 
+def _alike(reasons: Counter[str]) -> Counter[str]:
+    """Reasons that differ in numbers only, as one, in the words of the first."""
+    first: dict[str, str] = {}
+    found: Counter[str] = Counter()
+    for why, times in reasons.items():
+        found[first.setdefault(re.sub(r"[\d, ]+", "", why), why)] += times
+    return found
+
+
 def told(one: Counterexample, seed: int) -> Iterator[str]:
     """A counterexample."""
     failure = one.failure
@@ -178,9 +187,8 @@ def told(one: Counterexample, seed: int) -> Iterator[str]:
     )
     yield f"  {one.case}"
     if failure.where or failure.shapes:
-        shapes = (
-            "" if failure.shapes is None else f"run with {', '.join(map(str, map(list, failure.shapes)))}"
-        )
-        yield f"  {', '.join(filter(None, (failure.firmware, failure.during, failure.where, shapes)))}"
+        words = [failure.firmware if failure.firmware != "native" else "", failure.where]
+        words += [f"run with {list(shape)}" for shape in failure.shapes or ()]
+        yield f"  {', '.join(filter(None, words))}"
     yield f"  {failure.problem}"
     yield from (f"  {line}" for line in one.lines)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firmware_sim.device.client import FirmwareError
+from firmware_sim.device.client import Device, FirmwareError
 from firmware_sim.device.findings import together
 from firmware_sim.errors import CompileError, DeviceCrash, MissingError, TpulayerError, UsageError
 from firmware_sim.wire import Status
@@ -65,6 +65,8 @@ class Layer:
         except Refused as refused:
             verdict.refused = str(refused)
             return verdict
+        for toolkit in self.toolkits.values():
+            _forget(toolkit)
         for name, act, firmware in tried.acts():
             if only is not None and (name, firmware) != (only.during, only.firmware):
                 continue
@@ -300,6 +302,12 @@ class Tried:
         if stage.h_w_dynamic and any(isinstance(x, Input) for x in case.inputs):
             found.append(tuple((*s[:2], *((n + 1) // 2 for n in s[2:])) for s in case.shapes))
         return [shapes for k, shapes in enumerate(found) if shapes not in (case.shapes, *found[:k])]
+
+
+def _forget(toolkit: Toolkit) -> None:
+    """Fill local memory with NaN: what the sample before has left there neither helps nor harms this one."""
+    if isinstance(toolkit.device, Device):
+        toolkit.device.local_memory[:] = 0xFF
 
 
 def _places(ends: Ends) -> str:

@@ -172,7 +172,6 @@ class Worker:
                 NetSubject(job.model, dict(job.shapes), toolkit, job.check, self._stack),
             )
             return
-        assert job.root is not None
         if job.targets:
             module, _, function = job.targets.partition(":")
             toolkit = self._stack.enter_context(Toolkit(job.root))
@@ -181,7 +180,8 @@ class Worker:
                     op = toolkit.op(target.op, target.name)
                     yield target.name, LayerSubject(Layer(target, op, {"native": toolkit}, job.check))
             return
-        ws = Workspace.find(job.root)
+        assert job.root is not None
+        ws = Workspace(job.root)
         toolkits = self._stack.enter_context(open_toolkits(ws))
         for path in find_tests(ws, job.names):
             target = Target.of(load_test(path))
