@@ -94,7 +94,13 @@ def _controller(choice: Choice, image: FirmwareImage) -> Debugger:
         raise MissingError(
             f"there is no {image.debug}, from which gdb knows the lines of {image}", hint="run build_layers"
         )
-    listener = socket.create_server((HOST, choice.port or 0), backlog=1)
+    try:
+        listener = socket.create_server((HOST, choice.port or 0), backlog=1)
+    except OSError as error:
+        raise MissingError(
+            f"the gdb server cannot have port {choice.port} of {HOST}: {error.strerror or error}",
+            hint="--gdb-port 0 takes a free one and tells which",
+        ) from None
     port = listener.getsockname()[1]
     fds = (listener.detach(),)
     if choice.port is not None:

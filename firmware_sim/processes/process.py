@@ -55,7 +55,7 @@ from types import TracebackType
 from typing import Any, cast
 
 from firmware_sim import errors
-from firmware_sim.errors import TpulayerError
+from firmware_sim.errors import MissingError, TpulayerError
 from firmware_sim.processes.debugger import LEFT, Debugger, attend, leave
 from firmware_sim.processes.process_child import (
     ACTIVITY_BYTES,
@@ -547,6 +547,11 @@ class Child:
         frames = struct.unpack(f"<{FRAMES}Q", os.pread(self._pulse, 8 * FRAMES, FRAMES_OFFSET))
         if self._debugger is not None and not stopped and (not any(frames) if apart else code == LEFT):
             self.close()
+            if apart and not self._ready:
+                raise MissingError(
+                    f"{self.name} did not start in the debugger, whose messages stand above",
+                    hint="where a container forbids ptrace, its option --cap-add=SYS_PTRACE helps",
+                )
             raise KeyboardInterrupt  # nothing in it crashed: the user has left the debugger
         if apart:
             stopped, reason = True, reason or "ended in the debugger"

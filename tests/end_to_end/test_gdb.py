@@ -253,6 +253,7 @@ def test_what_is_not_there_is_said(folder: Path, ws: Workspace) -> None:
     assert "--gdb: gdb-multiarch is not installed" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reason",
     [

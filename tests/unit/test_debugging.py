@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 from pathlib import Path
 
@@ -96,6 +97,16 @@ def test_the_controller_without_its_program(tmp_path: Path) -> None:
         session = debugging.session(image)
     assert session is not None and len(session.fds) == 1 and not session.beside
     os.close(session.fds[0])
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    image = FirmwareImage(tmp_path / "firmware_tcm.bin", tmp_path / "firmware_ddr.bin")
+    image.debug.write_bytes(b"")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        taken = pytest.raises(MissingError, match=f"cannot have port {port} of 127.0.0.1: .*in use")
+        with debugging.debugging(Choice("arm", ("f",), port=port)), taken:
+            debugging.session(image)
 
 
 def test_words_that_do_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
