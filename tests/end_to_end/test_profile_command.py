@@ -162,12 +162,33 @@ def test_layers_tests(
     assert "double" in capfd.readouterr().err
 
 
+def test_what_another_command_runs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["profile", "--json", "--", "run_kernel", *WORDS]) == 0
+    out, err = capfd.readouterr()
+    found = json.loads(out)
+    assert found["requests"][0]["what"] == "kernel slow" and "us at 550 MHz" in err
+    assert run(["profile", "--json", "--", "run_kernel", "--kernel", "none.c", "--name", "slow"]) == 2
+    out, err = capfd.readouterr()
+    assert json.loads(out)["requests"] == [] and "run_kernel ended with exit code 2" in err
+    (folder / "own.py").write_text(
+        "import sys, numpy as np\nfrom tpulayer import Output, run_kernel\n"
+        "x = np.zeros(3 * 65536, np.float32)\n"
+        "run_kernel('slow.c', 'slow', {'x': x}, {'y': Output(x.shape)}, includes=['include'])\n"
+        "sys.exit(len(sys.argv))\n"
+    )
+    assert run(["profile", "--", "own.py", "more"]) == 2
+    assert "profile of own.py more\n" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "what is to be profiled?"),
         (["net.bmodel", "--test", "double"], "only one thing at a time"),
         (["--kernel", "slow.c"], "--kernel without --name"),
+        (["--", "profile", "x"], "profile profile"),
+        (["--", "none.py"], "there is no file none.py"),
+        (["a.bmodel", "b.bmodel"], "only one thing at a time"),
         ([*WORDS, "--commands"], "--commands without --json"),
         ([*WORDS, "--stage", "0"], "--stage is for a net, which is not"),
         (["net.bmodel", "--shapes", "x=1"], "--shapes is for a model's file, which is not"),

@@ -75,7 +75,7 @@ FAULTS: Sequence[Fault] = (
         "in_plane = buffer_size;",
         "dynamic",
         "[1, 65, 5, 1]",
-        "okk_bdc_mul_C(y, y, factor",
+        "okk_gdma_32bit_cpy_S2L(x, in->addr",
     ),
     Fault(
         "unwritten",

@@ -77,7 +77,11 @@ def test_text_has_the_lines_with_their_shares(source: Path) -> None:
     assert re.search(r"% *GDMA 1 gdma.copy.s2l, \S*kernel.c:3 in step <&>, node node3$", text, re.M)
     assert "a copy from or to DDR" in text and "waited for GDMA 1 gdma.copy.s2l" in text
     assert "kernel.c" not in profile_text(profile, annotate=False).split("time: share")[1]
-    assert "more row" in profile_text(profile, 1)
+    short = profile_text(profile, 1)
+    whole = sum(one.critical for one in profile.commands()) / profile.cycles
+    [lines] = re.findall(r"([\d.]+)% .*kernel.c:\d in step.*\n2 more rows, ([\d.]+)% of the time", short)[:1]
+    assert sum(map(float, lines)) == pytest.approx(whole * 100, abs=0.2)
+    assert re.search(r"kernel \S*kernel.c\n1 more row\n", short)  # what is called counts in both
 
 
 def test_text_of_a_source_that_is_gone(source: Path, tmp_path: Path) -> None:
@@ -283,6 +287,7 @@ class _Read:
                     said[kind][entry.iid] = entry.str.decode() if kind.endswith("values") else entry.name
             if packet.HasField("track_descriptor"):
                 d = packet.track_descriptor
+                assert d.uuid not in names
                 names[d.uuid] = d.name or d.process.process_name
                 continue
             event = packet.track_event
@@ -327,6 +332,7 @@ def test_the_trace_says_what_the_profile_says(source: Path, proto: Any) -> None:
         assert one["args"].get("waited for", "") == command.cause.words
     begun = {flow: one for one in commands for flow in one["to"]}
     waited = [(flow, one) for one in commands for flow in one["from"]]
+    assert len(begun) == sum(len(one["to"]) for one in commands) == len(waited) == len(dict(waited))
     assert len(waited) == sum(one.blocker is not None for one in profile.commands()) > 0
     assert all(begun[flow]["end"] <= one["start"] for flow, one in waited)
     [issuing] = read.slices["controller"]

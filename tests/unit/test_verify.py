@@ -122,6 +122,16 @@ def test_the_smallest() -> None:
     assert equal.shapes == ((1, 7), (7, 1))
 
 
+def test_no_longer_than_allowed() -> None:
+    """Runs and time are limited; what was found until then is kept."""
+    first = Sample(0, (), ((3, 130, 17, 23),))
+    few = smallest(first, FAILURE, lambda one: FAILURE, most=2)
+    assert few.runs == 2 and not few.ended and few.sample.shapes != first.shapes
+    times = iter(range(0, 10_000, 50))
+    late = smallest(first, FAILURE, lambda one: FAILURE, clock=lambda: next(times))
+    assert 0 < late.runs < 7 and not late.ended
+
+
 def test_stored(tmp_path: Path) -> None:
     one = sample(9)
     (tmp_path / "case.json").write_text(one.to_json())

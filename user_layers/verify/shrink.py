@@ -6,6 +6,7 @@ sample everywhere.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,9 @@ from user_layers.verify.verdict import Failure
 
 MOST_RUNS = 400
 """Samples that are tried at most for one failure."""
+
+MOST_SECONDS = 300.0
+"""And for how long at most: kernels that hang take their limit of time in each."""
 
 Shows = Callable[[Sample], Failure | None]
 """Tries a sample: the same failure, if it shows."""
@@ -30,12 +34,22 @@ class Smallest:
     ended: bool = False
 
 
-def smallest(sample: Sample, failure: Failure, shows: Shows, most: int = MOST_RUNS) -> Smallest:
-    """Make it simpler until nothing changes any more, or `most` samples were tried."""
+def smallest(
+    sample: Sample,
+    failure: Failure,
+    shows: Shows,
+    most: int = MOST_RUNS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Smallest:
+    """Make it simpler until nothing changes any more, `most` samples were tried, or MOST_SECONDS are over."""
     best = Smallest(sample, failure)
+    end = clock() + MOST_SECONDS
+
+    def left() -> bool:
+        return best.runs < most and clock() < end
 
     def better(candidate: Sample) -> bool:
-        if candidate == best.sample or best.runs >= most:
+        if candidate == best.sample or not left():
             return False
         best.runs += 1
         found = shows(candidate)
@@ -44,7 +58,7 @@ def smallest(sample: Sample, failure: Failure, shows: Shows, most: int = MOST_RU
         best.sample, best.failure = candidate, found
         return True
 
-    while best.runs < most:
+    while left():
         before = best.sample
         better(replace(before, around=False))
         _cuts(best, better)
@@ -54,7 +68,7 @@ def smallest(sample: Sample, failure: Failure, shows: Shows, most: int = MOST_RU
             if best.sample.values == values or better(replace(best.sample, values=values)):
                 break
         if best.sample == before:
-            best.ended = True
+            best.ended = left()
             break
     return best
 

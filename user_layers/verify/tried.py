@@ -10,7 +10,14 @@ import numpy as np
 
 from firmware_sim.device.client import Device, FirmwareError
 from firmware_sim.device.findings import together
-from firmware_sim.errors import CompileError, DeviceCrash, MissingError, TpulayerError, UsageError
+from firmware_sim.errors import (
+    CompileError,
+    DeviceCrash,
+    DeviceError,
+    MissingError,
+    TpulayerError,
+    UsageError,
+)
 from firmware_sim.wire import Status
 from user_layers.api import Graph
 from user_layers.compiler.pipeline import compile_graph
@@ -65,6 +72,9 @@ class Layer:
         except Refused as refused:
             verdict.refused = str(refused)
             return verdict
+        except DeviceError as error:  # a shape function that fails otherwise than by refusing
+            verdict.failures.append(Failure("golden", "golden", "failed", error.message))
+            return verdict
         for toolkit in self.toolkits.values():
             _forget(toolkit)
         for name, act, firmware in tried.acts():
@@ -100,6 +110,7 @@ class Tried:
         self._where = ""
         self._shapes: Shapes | None = None
         self.failed: set[str] = set()
+        self.outputs = layer.target.outputs
 
     # ---- what it is tried with ----
 
@@ -132,7 +143,7 @@ class Tried:
             raise Refused(f"golden: {error}") from error
         except CompileError as error:
             if isinstance(error.__cause__, DeviceCrash):
-                raise
+                raise error.__cause__ from error
             raise Refused(f"the layer: {_reason(error)}") from error
         except UsageError as error:
             raise Refused(f"the graph: {error.message}") from error
@@ -203,6 +214,13 @@ class Tried:
         if self.layer.target.golden is None:  # it is its own reference: what it does is checked
             return sum(y.size for y in self._run(net, graph, compiled, arrays))
         return net.compare(graph, self._run(net, graph, compiled, arrays), self.expected(arrays))
+
+    def static(self, shapes: Shapes) -> list[Array]:
+        """What the global function makes of other shapes."""
+        net = self.net()
+        arrays = self.sample.arrays(self.case, shapes)
+        graph = net.graph(arrays, self.outputs)
+        return self._run(net, graph, compile_graph(graph, opt=0), arrays)
 
     def local(self) -> int:
         """In local memory, cut as the sample says."""
