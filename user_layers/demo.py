@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from user_layers.api import Graph
     from user_layers.workspace import Workspace
 
+DEMO_LAYERS = ("crop", "double")
 DEMO_OPS = ("TPU_CROP", "TPU_DOUBLE")
 STATIC_DIR = "tpulayer_static"
 DYNAMIC_DIR = "tpulayer_dynamic"

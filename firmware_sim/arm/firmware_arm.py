@@ -28,6 +28,7 @@ class ArmFirmware:
 
     The link block of the controller lies in the page that the link shares with the parent process, which so
     learns what ran, and where, also of a controller that never comes back. name: the device's, for messages.
+    gdb: the number of a socket on which a gdb is waited for, once the firmware has booted.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class ArmFirmware:
         engines: Engines,
         link: Link,
         name: str,
+        gdb: int | None = None,
     ) -> None:
         assert image.ddr is not None
         self._image = image
@@ -49,6 +51,10 @@ class ArmFirmware:
         self._error: Exception | None = None
         self._lost = False
         self._machine = Machine(memory, link.page_address, link.frames_address)
+        if gdb is not None:
+            from firmware_sim.arm.gdb_server import GdbServer
+
+            self._machine.gdb = GdbServer(gdb)
         self._booted = False
         self._frames = Frames(self._lines)
         self._boot()

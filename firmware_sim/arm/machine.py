@@ -9,7 +9,7 @@ import os
 import re
 import struct
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from unicorn import (
@@ -45,6 +45,9 @@ from firmware_sim.chip import (
 )
 from firmware_sim.processes.process_child import FRAMES
 from firmware_sim.processes.shared_memory import SharedMemory
+
+if TYPE_CHECKING:
+    from firmware_sim.arm.gdb_server import GdbServer
 
 _PAGE = 0x1000
 _TRANSLATIONS = 64 << 20  # bytes for translated code; it begins again when they are full
@@ -130,6 +133,7 @@ class Machine:
         self._uc: Uc | None = None
         self._pc = 0
         self._watching = False
+        self.gdb: GdbServer | None = None
         self.watcher: Watcher | None = None
         """While somebody wants to know, once the images have booted."""
 
@@ -237,11 +241,18 @@ class Machine:
         self._counters[hooks.BAD_SIZE] = 0
         while True:
             try:
-                uc.emu_start(self._pc, _NEVER)
+                if self.gdb is None:
+                    uc.emu_start(self._pc, _NEVER)
+                else:
+                    self.gdb.run(uc, self._pc)
             except UcError as error:
+                if self.gdb is not None:
+                    self.gdb.show_fault(uc)
                 raise self._fault(uc, str(error)) from None
             if self._stop.value:
                 self._end()
+            if self.gdb is not None and (self._counters[hooks.BAD_SIZE] or self._interrupt is not None):
+                self.gdb.show_fault(uc)
             if self._counters[hooks.BAD_SIZE]:
                 size, address = int(self._counters[hooks.BAD_SIZE]), int(self._counters[hooks.BAD_ADDRESS])
                 if address % min(size, 4):

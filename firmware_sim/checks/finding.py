@@ -59,6 +59,14 @@ class Finding:
         place = f" at {frames[0].file}:{frames[0].line}" if frames else ""
         return f"<Finding {self.rule}{place}: {self.what}>"
 
+    def _repr_html_(self) -> str:
+        """For Jupyter: as commands tell it."""
+        import html
+
+        from firmware_sim.checks.text import told
+
+        return f"<pre>{html.escape(told(self))}</pre>"
+
     @property
     def about(self) -> Rule:
         """The row of the table of rules."""

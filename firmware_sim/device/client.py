@@ -37,6 +37,7 @@ from firmware_sim.chip import (
 )
 from firmware_sim.device import current_trace, payloads
 from firmware_sim.device.crash_report import describe
+from firmware_sim.device.debugging import session
 from firmware_sim.device.doubtful import Doubtful, Filled
 from firmware_sim.device.findings import Delivery, OnFindings, words
 from firmware_sim.device.heap import Heap
@@ -502,6 +503,7 @@ class Device:
         if self._child is None or not self._child.alive:
             server = self.firmware.server
             self._allocations.forgotten()
+            debugger = session(self.firmware)
             self._child = Child(
                 "firmware_sim.device.main",
                 [self._processor],
@@ -512,12 +514,14 @@ class Device:
                 on_log=self._on_log,
                 # The emulator's arithmetic is not BLAS's; its threads would only slow the start.
                 env={"OPENBLAS_NUM_THREADS": "1", **sanitized.environment(self.firmware.path)},
+                debugger=debugger,
             )
             boot = {
                 "op": "boot",
                 "firmware": str(self.firmware.path),
                 "ddr": str(self.firmware.ddr or ""),
                 "server": server,
+                "gdb": None if debugger is None else next(iter(debugger.fds), None),
                 "dev_id": self.dev_id,
                 "seconds": self._limit.seconds,
                 **self._findings.header(),

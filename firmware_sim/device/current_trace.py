@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.checks.finding import Attribute
@@ -40,6 +42,16 @@ class NamedTensor:
     dtype: str
     together: int = 1
     varies: bool = False
+
+    def element(self, index: Sequence[int], shape: Sequence[int] | None = None) -> int:
+        """The address of an element. shape: of the tensor, where its own is only the largest one."""
+        extents = (self.shape if shape is None else tuple(shape))[1:]
+        place = 0
+        for i, extent in zip(index[1:], extents, strict=True):
+            place = place * extent + i
+        word, batch = divmod(index[0] if index else 0, self.together)
+        at = (word * math.prod(extents) + place) * self.together + batch
+        return self.address + at * np.dtype(self.dtype).itemsize
 
 
 @dataclass

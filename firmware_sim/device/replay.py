@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,13 @@ import numpy.typing as npt
 
 from firmware_sim import chip
 from firmware_sim.checks.finding import Issued
+from firmware_sim.device.commands import ENGINES, Command, Commands, layer_names
 from firmware_sim.device.trace import TracedRequest
 from firmware_sim.errors import DeviceError, UsageError
 from firmware_sim.flush import flushing
-from firmware_sim.instructions.disasm import LAYOUTS, disassemble_row
 from firmware_sim.instructions.instruction import Engine
-from firmware_sim.instructions.table import lookup
-from firmware_sim.isa.codes import Format, Precision
 from firmware_sim.isa.footprint import (
     Access,
-    Operand,
     Space,
     Tensor,
     address_text,
@@ -31,94 +27,15 @@ from firmware_sim.isa.footprint import (
     continuous_strides,
     locate,
 )
-from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
 from firmware_sim.processes.shared_memory import SharedMemory
-from firmware_sim.queues import QueueError
 from firmware_sim.suggest import did_you_mean
-from firmware_sim.tpu import Batch, Tpu, batch_of
+from firmware_sim.tpu import Tpu
 
 Array = npt.NDArray[Any]
 
-_FIELDS = {engine: {field.name for field in layout.fields} for engine, layout in LAYOUTS.items()}
-_ENGINES = (Engine.BD, Engine.GDMA)
 _COPIES = 8  # of the memories, at most
 _APART_S = 2.0  # of execution between two copies
-_BD_TYPES = {  # without and with a sign
-    int(Precision.INT8): ("uint8", "int8"),
-    int(Precision.FP32): ("float32", "float32"),
-    int(Precision.INT16): ("uint16", "int16"),
-    int(Precision.INT32): ("uint32", "int32"),
-}
-_GDMA_TYPES = {
-    int(Format.FP32): "float32",
-    int(Format.INT16): "int16",
-    int(Format.UINT8): "uint8",
-    int(Format.INT8): "int8",
-    int(Format.FP16): "float16",
-}
-_PLAIN = {1: "uint8", 2: "uint16", 4: "float32"}
-
-
-@dataclass(frozen=True)
-class Command:
-    """One command of a request. number: in the order of execution, from 0; batch: of which batch; index: in
-    its engine's queue there; issued: who issued it, with engine, id and instruction."""
-
-    number: int
-    batch: int
-    engine: Engine
-    index: int
-    issued: Issued
-    row: Row = field(repr=False)
-
-    @property
-    def text(self) -> str:
-        """The line of the disassembler."""
-        return disassemble_row(self.engine, self.row)
-
-    @property
-    def place(self) -> str:
-        """Where it comes from: `crop.c:17 crop_global`, or node and tile, or what is known."""
-        issued = self.issued
-        lines = [f"{f.file.rpartition('/')[2]}:{f.line} {f.function}".rstrip() for f in issued.frames[:1]]
-        return ", ".join(word for word in (*lines, issued.layer, issued.node, issued.tile) if word)
-
-    @cached_property
-    def operands(self) -> tuple[Operand, ...]:
-        """Results first; none of a command that is illegal."""
-        try:
-            semantics = lookup(self.engine, self.row).semantics
-            return semantics.operands(self.row) if semantics is not None else ()
-        except DeviceError:
-            return ()
-
-    def tensor(self, name: str) -> Tensor:
-        """An operand in memory, by its name. UsageError for one that it does not have."""
-        tensors = {one.name: one for one in self.operands if isinstance(one, Tensor)}
-        if name not in tensors:
-            raise UsageError(
-                f"{self.issued.name} has no operand {name} in memory{did_you_mean(name, list(tensors))}",
-                hint=f"it has {', '.join(tensors) or 'none'}",
-            )
-        return tensors[name]
-
-    def dtype(self, tensor: Tensor) -> str:
-        """How numpy calls the type of an operand's elements; where the command does not say, what is usual
-        for their size."""
-        kind = ""
-        if self.engine is Engine.BD:
-            unsigned, signed = _BD_TYPES.get(self._field(f"opt_{tensor.name}_prec"), ("", ""))
-            kind = signed if self._field(f"opt_{tensor.name}_sign", 1) else unsigned
-        else:
-            kind = _GDMA_TYPES.get(self._field(f"{tensor.name}_data_format"), "")
-        if kind and np.dtype(kind).itemsize == tensor.itemsize:
-            return kind
-        return _PLAIN[tensor.itemsize]
-
-    def _field(self, name: str, otherwise: int = -1) -> int:
-        """A field of the descriptor, or what stands for it where there is none of that name."""
-        return self.row[name] if name in _FIELDS[self.engine] else otherwise
 
 
 @dataclass(frozen=True)
@@ -127,11 +44,10 @@ class _Copy:
     filtered: int
 
 
-class Replay:
+class Replay(Commands):
     """A request, as it was at any of its commands.
 
     position: how many commands are done; what they did and what the controller wrote since is in `memory`.
-    stopped: why there are fewer commands than were issued, empty when there are not.
     """
 
     def __init__(self, request: TracedRequest) -> None:
@@ -140,27 +56,7 @@ class Replay:
             raise UsageError(
                 f"{request.what} was traced without its memories", hint="traced(memories=True) keeps them"
             )
-        self.request = request
-        self.stopped = request.failed
-        self._batches: list[Batch] = []
-        numbers: list[npt.NDArray[np.int32]] = []
-        ids = (0, 0)
-        for place, traced in enumerate(request.batches):
-            if traced.streamed:
-                ids = (0, 0)
-            try:
-                batch = batch_of(traced.bd, traced.gdma, *ids)
-            except QueueError as error:
-                self.stopped = self.stopped or error.message
-                break
-            self._batches.append(batch)
-            ids = (batch.first[Engine.BD] + len(traced.bd), batch.first[Engine.GDMA] + len(traced.gdma))
-            for engine, first, last in batch.segments:
-                part = np.empty((last - first, 3), np.int32)
-                part[:, 0], part[:, 1] = place, _ENGINES.index(engine)
-                part[:, 2] = np.arange(first, last)
-                numbers.append(part)
-        self._order = np.concatenate([np.zeros((0, 3), np.int32), *numbers])
+        super().__init__(request)
         self._memory = request.before.copied()
         local = self._memory.local.reshape(chip.NPU_NUM, chip.LOCAL_BYTES)
         self.memory = Memory(self._memory.ddr, local, self._memory.l2, chip.STATIC_CONTEXT_OFFSET)
@@ -171,22 +67,8 @@ class Replay:
         self.position = 0
         self._settle()
 
-    def __len__(self) -> int:
-        return len(self._order)
-
     def __repr__(self) -> str:
         return f"<Replay {self.request.what}: at command {self.position} of {len(self)}>"
-
-    def __getitem__(self, number: int) -> Command:
-        """A command by its number, from the end where it is negative."""
-        number = range(len(self))[number]
-        place, engine_number, index = self._order[number].tolist()
-        engine, traced = _ENGINES[engine_number], self.request.batches[place]
-        issued = self.request.issuer(traced, engine, index)
-        return Command(number, place, engine, index, issued, traced.columns[engine].row(index))
-
-    def __iter__(self) -> Iterator[Command]:
-        return (self[number] for number in range(len(self)))
 
     @property
     def next(self) -> Command | None:
@@ -226,7 +108,7 @@ class Replay:
         with np.errstate(all="ignore"), flushing():
             while self.position < number:
                 place, engine_number, index = self._order[self.position].tolist()
-                engine = _ENGINES[engine_number]
+                engine = ENGINES[engine_number]
                 try:
                     self._tpu.ready(self._batches[place], engine, index)()
                 except DeviceError as error:
@@ -297,15 +179,8 @@ class Replay:
         """Behind the next command that writes one of these bytes, which is returned; None, and nothing moves,
         where there is none. offset: in its memory; local memory lane after lane."""
         for number in range(self.position, len(self)):
-            if _writes(self[number], space, offset, nbytes):
+            if self[number].writes(space, offset, nbytes):
                 self.goto(number + 1)
-                return self[number]
-        return None
-
-    def writer(self, space: Space, offset: int, nbytes: int = 1) -> Command | None:
-        """The newest command so far that wrote one of these bytes; None for none."""
-        for number in range(self.position - 1, -1, -1):
-            if _writes(self[number], space, offset, nbytes):
                 return self[number]
         return None
 
@@ -318,7 +193,7 @@ class Replay:
         good = np.array([match(site) for site in self.request.sites], bool)
         for number in range(start, len(self)):
             place, engine, index = self._order[number].tolist()
-            if good[self.request.batches[place].issued[_ENGINES[engine]][index]]:
+            if good[self.request.batches[place].issued[ENGINES[engine]][index]]:
                 return number
         return None
 
@@ -371,29 +246,6 @@ class Replay:
         at = tensor.indices() * tensor.itemsize + tensor.offset % tensor.itemsize
         raw = flat[at[..., None] + np.arange(tensor.itemsize)]
         return np.ascontiguousarray(raw).view(dtype)[..., 0]
-
-
-def layer_names(issued: Issued) -> tuple[str, ...]:
-    """What the issuer of a command is called: its node, both words of the label `conv1 (TPU_CONV)`, and the
-    functions."""
-    name, _, op = issued.layer.partition(" ")
-    functions = (frame.function for frame in issued.frames)
-    return tuple(word for word in (issued.node, name, op.strip("()"), *functions) if word)
-
-
-def _writes(command: Command, space: Space, offset: int, nbytes: int) -> bool:
-    """Whether a command writes one of these bytes."""
-    for tensor in command.operands:
-        if not isinstance(tensor, Tensor) or tensor.space is not space or Access.WRITE not in tensor.access:
-            continue
-        first, behind = tensor.reach()
-        within = offset % chip.LOCAL_BYTES if space is Space.LOCAL else offset
-        if first >= within + nbytes or behind <= within:
-            continue
-        at = tensor.indices() * tensor.itemsize + tensor.offset % tensor.itemsize
-        if np.any((at < offset + nbytes) & (at + tensor.itemsize > offset)):
-            return True
-    return False
 
 
 def _ends_with(path: str, end: str) -> bool:

@@ -26,7 +26,8 @@ Child, in package/module.py::
   while it runs, or breaks the connection, it is killed and reaped and `request` raises what `crashed(Crash)`
   returns. The Child is then closed; start a new one.
 - Time in which the machine did not give the child a CPU, or did not run this process, does not count; nor
-  does any while a debugger is attached to the child.
+  does any while a debugger is attached to the child. One that the child is started with (see
+  `debugger.Debugger`) has no limit at all; where its user ends the child, `request` raises KeyboardInterrupt.
 - Large data does not go through the socket: pass the fd of a memfd in `fds` (same numbers in the child).
 - stdout and stderr of the child are collected while a request runs and go to `on_output`, by default
   this process's stderr.
@@ -54,7 +55,8 @@ from types import TracebackType
 from typing import Any, cast
 
 from firmware_sim import errors
-from firmware_sim.errors import TpulayerError
+from firmware_sim.errors import MissingError, TpulayerError
+from firmware_sim.processes.debugger import LEFT, Debugger, attend, leave
 from firmware_sim.processes.process_child import (
     ACTIVITY_BYTES,
     ACTIVITY_OFFSET,
@@ -241,12 +243,22 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _dispose(owner: int, process: subprocess.Popen[bytes], sock: socket.socket, fds: Sequence[int]) -> None:
+def _dispose(
+    owner: int,
+    process: subprocess.Popen[bytes],
+    debuggers: Sequence[subprocess.Popen[bytes]],
+    sock: socket.socket,
+    fds: Sequence[int],
+) -> None:
     if os.getpid() == owner:  # a forked copy of this program must not end its parent's child
-        _kill(process)
-        process.wait()
+        if process not in debuggers:
+            _kill(process)
+            process.wait()
+        for debugger in debuggers:
+            leave(debugger)
     else:
-        process.returncode = 0  # not ours to wait for
+        for one in (process, *debuggers):
+            one.returncode = 0  # not ours to wait for
     sock.close()
     for fd in fds:
         os.close(fd)
@@ -257,6 +269,7 @@ class Child:
 
     module: must define start(args, fds, link) -> handler. limit: seconds that a request may take, 0 for any
     time (a call may give its own). crashed: makes the error of a crash. env: added to the environment.
+    debugger: which it is started with.
     The process starts at once; the constructor does not wait for it.
     """
 
@@ -272,8 +285,10 @@ class Child:
         on_log: Callable[[str], None] = _to_stderr,
         on_output: Callable[[str], None] = _to_stderr,
         env: Mapping[str, str] | None = None,
+        debugger: Debugger | None = None,
     ) -> None:
         self.name = name
+        self._debugger = debugger
         self._owner = os.getpid()
         self._limit = limit
         self._printed = 0  # bytes, of the request that runs
@@ -291,18 +306,35 @@ class Child:
         self._out = out_read
         self._pulse = os.memfd_create(f"pulse {name}")
         os.ftruncate(self._pulse, PULSE_BYTES)
-        path = "\n".join(p for p in sys.path if isinstance(p, str))
-        fixed = [module, str(theirs.fileno()), str(self._pulse), ",".join(map(str, fds))]
+        paths = [p for p in sys.path if isinstance(p, str)]
+        if debugger is not None:
+            fds = (*fds, *debugger.fds)
+        own = [module, str(theirs.fileno()), str(self._pulse), ",".join(map(str, fds)), *args]
+        passed = [theirs.fileno(), self._pulse, *fds]
+        debuggers: list[subprocess.Popen[bytes]] = []
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _BOOT, path, *fixed, *args],
-                pass_fds=[theirs.fileno(), self._pulse, *fds],
-                stdin=subprocess.DEVNULL,
-                stdout=out_write,
-                stderr=out_write,
-                env={**os.environ, **(env or {})},
-                start_new_session=True,  # so that what it starts itself can be ended with it
-            )
+            if debugger is not None and debugger.under is not None:
+                command = [sys.executable, "-m", "firmware_sim.processes.apart", str(out_write), *own]
+                self._process = subprocess.Popen(
+                    debugger.under(command, {**(env or {}), "PYTHONPATH": os.pathsep.join(paths)}),
+                    pass_fds=[*passed, out_write],
+                    stdin=None if debugger.terminal else subprocess.DEVNULL,
+                    stdout=sys.stderr.fileno(),
+                    start_new_session=not debugger.terminal,
+                )
+                debuggers.append(self._process)
+            else:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", _BOOT, "\n".join(paths), *own],
+                    pass_fds=passed,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out_write,
+                    stderr=out_write,
+                    env={**os.environ, **(env or {})},
+                    start_new_session=True,  # so that what it starts itself can be ended with it
+                )
+            if debugger is not None and debugger.beside:
+                debuggers.append(subprocess.Popen(debugger.beside, stdout=sys.stderr.fileno()))
         except BaseException:
             self._sock.close()
             os.close(out_read)
@@ -310,11 +342,15 @@ class Child:
             raise
         finally:
             theirs.close()
-            os.close(out_write)
+            for fd in (out_write, *(() if debugger is None else debugger.fds)):
+                os.close(fd)
+        self._debuggers = debuggers
         self._finalizer = weakref.finalize(
-            self, _dispose, self._owner, self._process, self._sock, (self._out, self._pulse)
+            self, _dispose, self._owner, self._process, debuggers, self._sock, (self._out, self._pulse)
         )
         self._reader = FrameReader(self._sock)
+        if debugger is not None and debugger.terminal:
+            attend(self)
 
     def __enter__(self) -> Child:
         return self
@@ -337,7 +373,9 @@ class Child:
     def close(self) -> None:
         """End the process and wait until it is gone; may be called again, and after a crash."""
         if self._finalizer.alive and os.getpid() == self._owner:
-            _kill(self._process)  # also ends a request that another thread waits for
+            # also ends a request that another thread waits for
+            end = leave if self._process in self._debuggers else _kill
+            end(self._process)
         with self._lock:
             if self._finalizer.alive:
                 self._drain_output()
@@ -406,7 +444,7 @@ class Child:
                 if reply is not None:
                     return reply
             passed = clock.expired(*self._pulse_words())
-            if passed is not None:
+            if passed is not None and self._debugger is None:
                 raise self._end(passed)
             if self._printed > MOST_PRINTED:
                 raise self._end(reason=f"printed more than {MOST_PRINTED >> 20} MiB and was stopped")
@@ -489,10 +527,13 @@ class Child:
     def _end(self, timeout: float | None = None, *, reason: str = "") -> TpulayerError:
         """Kill (timeout, reason) or reap the child, and describe how it ended."""
         stopped = timeout is not None or bool(reason)
+        apart = self._debugger is not None and self._debugger.under is not None
         notes = struct.unpack(f"<{NOTES}Q", os.pread(self._pulse, 8 * NOTES, NOTES_OFFSET))
         (lost,) = struct.unpack("<Q", os.pread(self._pulse, 8, 8 * PULSE_LOST))
         (newest,) = struct.unpack("<Q", os.pread(self._pulse, 8, NEWEST_OFFSET))
-        if stopped:
+        if apart:  # the process that we know is the debugger; the child ends with it
+            leave(self._process)
+        elif stopped:
             # Its C code notes where it is when it gets this signal.
             self._process.send_signal(signal.SIGABRT)
             self._await_end(_ABORT_LIMIT)
@@ -504,10 +545,20 @@ class Child:
         self._drain_output()
         text = os.pread(self._pulse, ACTIVITY_BYTES, ACTIVITY_OFFSET).split(b"\0", 1)[0]
         frames = struct.unpack(f"<{FRAMES}Q", os.pread(self._pulse, 8 * FRAMES, FRAMES_OFFSET))
+        if self._debugger is not None and not stopped and (not any(frames) if apart else code == LEFT):
+            self.close()
+            if apart and not self._ready:
+                raise MissingError(
+                    f"{self.name} did not start in the debugger, whose messages stand above",
+                    hint="where a container forbids ptrace, its option --cap-add=SYS_PTRACE helps",
+                )
+            raise KeyboardInterrupt  # nothing in it crashed: the user has left the debugger
+        if apart:
+            stopped, reason = True, reason or "ended in the debugger"
         crash = Crash(
             activity=text.decode(errors="replace"),
             signal=_signal_name(-code) if code < 0 and not stopped else None,
-            exit_code=code if code >= 0 else None,
+            exit_code=code if code >= 0 and not apart else None,
             timeout=timeout,
             output=self._tail.decode(errors="replace"),
             fault=os.pread(self._pulse, 65536, PULSE_BYTES).decode(errors="replace"),

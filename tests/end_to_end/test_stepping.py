@@ -77,7 +77,7 @@ def test_a_kernel(folder: Path) -> None:
     assert found["until y"] == "all 4 commands of kernel half are done"
     assert found["check y want.npy"] == (
         "y: DIFFERS in 32 of 32 elements, first at [0, 0, 0, 0]: 1.0, numpy 0.0; "
-        "written by command 3, half.c:13 half"
+        "computed by command 2, half.c:12 half; stored by command 3, half.c:13 half"
     )
     np.testing.assert_array_equal(np.load(folder / "local.npy"), X / 2 + 1)
     assert found["tensors"].splitlines()[0].startswith("x: [1, 4, 1, 8] float32 at 0x1")
@@ -191,7 +191,7 @@ def test_a_layers_test(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path)
     (where, check, kept) = asked(ws.root, ["until TPU_DOUBLE", "check", "requests"], ["test", "double"])
     assert "WRONG" in kept and "bm_device_double.c" in where
     end = asked(ws.root, ["goto end", "check"], ["test", "double"])[1]
-    assert "DIFFERS" in end and "written by command" in end and check
+    assert "DIFFERS" in end and "computed by command" in end and check
 
 
 def spoil(ws: Workspace) -> None:

@@ -114,7 +114,7 @@ def test_up_to_lines_ids_and_bytes(request_: TracedRequest) -> None:
     y = replay.buffer("y") - DDR_BASE
     wrote = replay.until_written(Space.DDR, y + 9, 1)
     assert wrote is not None and wrote.engine is Engine.GDMA and replay.position == 6
-    blamed = replay.writer(Space.LOCAL, LOCAL_BYTES + 4096)
+    blamed = replay.writer(Space.LOCAL, LOCAL_BYTES + 4096, before=6)
     assert blamed is not None and blamed.number == 4 and "sums.c" in blamed.place
     assert replay.writer(Space.LOCAL, 9 * LOCAL_BYTES + 4096) is None  # another lane
     assert replay.where(Space.DDR, y + 9) == "y +0x9"

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pytest
 
 from firmware_sim.errors import CompileError, DeviceCrash, MissingError
 from firmware_sim.processes import process
+from firmware_sim.processes.debugger import Debugger
 from firmware_sim.processes.process import OUTPUT_TAIL, Child, Crash, InternalError
 from tests.paths import ROOT
 from tests.support.orphans import ended_with_its_parent
@@ -416,3 +417,56 @@ def test_ctrl_c_ends_the_child_and_not_only_the_wait() -> None:
         when_waiting(child, lambda: os.kill(os.getpid(), signal.SIGINT))
         child.request({"op": "spin"})
     assert gone(child.pid)
+
+
+# ---- in a debugger ----
+
+
+def under(*program: str) -> Debugger:
+    """A debugger that only runs what it is given, in a program of the system's."""
+
+    def command(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+        return [*program, *(f"{name}={value}" for name, value in environment.items()), *words]
+
+    return Debugger(command, terminal=False)
+
+
+def test_a_child_in_a_debugger_is_as_any_other(capfd: pytest.CaptureFixture[str]) -> None:
+    lines: list[str] = []
+    with make("a", debugger=under("env"), env={"X": "y z"}, on_log=lines.append) as child:
+        reply, data = child.request({"op": "echo"}, b"payload")
+        assert reply == {"header": {"op": "echo"}, "args": ["a"]} and data == b"payload"
+        child.request({"op": "log", "amount": 2})
+        assert lines == ["line 0", "line 1"]
+        child.request({"op": "print"})
+        assert sorted(capfd.readouterr().err.split("\n")) == ["", "from C", "from python"]
+        pid = child.pid
+    assert gone(pid)
+
+
+def test_in_a_debugger_there_is_no_limit_of_time() -> None:
+    with make(debugger=under("env"), limit=0.01) as child:
+        assert child.request({"op": "ticks", "amount": 0.1})[0] == {"done": "ticks"}
+
+
+def test_leaving_a_debugger_is_an_interrupt() -> None:
+    with make(debugger=under("env")) as child:
+        child.request({"op": "echo"})
+        with pytest.raises(KeyboardInterrupt):
+            child.request({"op": "exit", "code": 3})
+        assert not child.alive
+
+
+def test_a_debugger_that_does_not_start_the_child() -> None:
+    missing = pytest.raises(MissingError, match="echo did not start in the debugger")
+    with make(debugger=under("false")) as child, missing:
+        child.request({"op": "echo"})
+
+
+def test_a_debugger_beside_the_child_ends_with_it() -> None:
+    child = make(debugger=Debugger(beside=["sleep", "1000"]))
+    child.request({"op": "echo"})
+    (beside,) = child._debuggers
+    assert beside.poll() is None
+    child.close()
+    assert beside.poll() is not None and gone(child.pid)

@@ -74,7 +74,7 @@ def streams(draw: st.DrawFn) -> TracedBatch:
     done = dict.fromkeys(ENGINES, 0)
     commands = []
     for _ in range(draw(st.integers(0, 12))):
-        name = draw(st.sampled_from(["ar.mul", "ar.div", "md_sum", LOAD, STORE, FILL]))
+        name = draw(st.sampled_from(["ar.mul", "ar.div", "md_sum", "sort", LOAD, STORE, FILL]))
         engine = Engine.GDMA if name.startswith("gdma") else Engine.BD
         that = Engine.BD if engine is Engine.GDMA else Engine.GDMA
         size = draw(st.sampled_from([1, 3, 16]))
@@ -154,15 +154,17 @@ def test_issued_commands_wait_for_the_controller() -> None:
 
 
 def test_banks_that_both_engines_touch() -> None:
-    far = {f"{name}_addr": LOCAL_BASE + bank * BANK_BYTES for bank, name in ((4, "res0"), (5, "opd0"))}
-    parts = [
-        (LOAD, 0, {}),
-        ("ar.mul", 0, {}),
-        ("ar.mul", 0, {**far, "opd1_addr": LOCAL_BASE + 6 * BANK_BYTES}),
-    ]
+    names = enumerate(("res0", "opd0", "opd1"))
+    far = {f"{name}_addr": LOCAL_BASE + (4 + i) * BANK_BYTES for i, name in names}
+    long = {"res0_n": 16, "opd0_n": 16}
+    parts: Steps = [(LOAD, 0, {}), (LOAD, 0, {}), ("ar.div", 1, long), (LOAD, 0, {}), ("ar.mul", 3, far)]
+    parts += [(LOAD, 2, {})]
     profile = profile_of([request(batch(parts, streamed=True))])
-    near, apart, load = profile.commands()
-    assert near.conflict == load.conflict == near.cycles and apart.conflict == 0
+    near, apart, *loads = profile.commands()
+    # the quotient runs from the end of the first copy on, beside the second and the third one
+    assert near.start == loads[0].end and near.end > loads[2].end
+    assert [one.conflict for one in loads] == [0, loads[1].cycles, loads[2].cycles, 0]
+    assert near.conflict == pytest.approx(loads[1].cycles + loads[2].cycles) and apart.conflict == 0
     assert near.shares_banks and not apart.shares_banks
 
 
@@ -236,3 +238,10 @@ def test_layers_of_nets_that_the_firmware_runs() -> None:
         ("TPU_DOUBLE", "tested"),
         ("TPU_ADD", "a (b)"),
     ]
+
+
+def test_a_request_that_failed_is_left_out() -> None:
+    """How far its last batch came nobody knows."""
+    good = request(batch([("ar.mul", 0, {})]))
+    wrong = replace(request(batch([("ar.mul", 0, {}), ("local_arrange", 0, {})])), failed="it is refused")
+    assert len(profile_of([wrong, good]).columns) == 1

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from firmware_sim.checks.finding import Frame, Issued
-from firmware_sim.chip import ALIGN_BYTES
+from firmware_sim.chip import ALIGN_BYTES, LOCAL_BASE
 from firmware_sim.device.trace import TracedRequest
 from firmware_sim.errors import MissingError, UsageError
 from firmware_sim.instructions.instruction import Engine
@@ -74,9 +74,14 @@ def test_text_has_the_lines_with_their_shares(source: Path) -> None:
     assert [(int(line), mark) for _, mark, line in rows] == [(3, " "), (4, " "), (5, " "), (8, ">")]
     assert float(rows[-1][0]) == pytest.approx(sum(float(share) for share, _, _ in rows[:-1]), abs=0.2)
     assert "    6 | line 6;" in text and "   11 |" not in text
+    assert re.search(r"% *GDMA 1 gdma.copy.s2l, \S*kernel.c:3 in step <&>, node node3$", text, re.M)
     assert "a copy from or to DDR" in text and "waited for GDMA 1 gdma.copy.s2l" in text
     assert "kernel.c" not in profile_text(profile, annotate=False).split("time: share")[1]
-    assert "more row" in profile_text(profile, 1)
+    short = profile_text(profile, 1)
+    whole = sum(one.critical for one in profile.commands()) / profile.cycles
+    [lines] = re.findall(r"([\d.]+)% .*kernel.c:\d in step.*\n2 more rows, ([\d.]+)% of the time", short)[:1]
+    assert sum(map(float, lines)) == pytest.approx(whole * 100, abs=0.2)
+    assert re.search(r"kernel \S*kernel.c\n1 more row\n", short)  # what is called counts in both
 
 
 def test_text_of_a_source_that_is_gone(source: Path, tmp_path: Path) -> None:
@@ -104,6 +109,12 @@ def test_json_holds_all_and_is_read_again(source: Path, tmp_path: Path) -> None:
     path.write_text(profile_json(profile))
     saved = read_saved(path)
     assert saved.cycles == document["cycles"] and "columns" not in profile_document(profile)
+    unknown = tmp_path / "u.json"
+    site = (Issued("", 0, "", ()),) * 4
+    unknown.write_text(
+        profile_json(profile_of([TracedRequest("k", (batch(PARTS, streamed=True),), site, 0)]))
+    )
+    assert list(read_saved(unknown).tables["lines"]) == ["(no source line)"]
     same = compare(saved, saved)
     assert {one.kind for table in same.changes.values() for one in table} == {"same"}
     assert "1.00 times" in diff_text(same)
@@ -223,15 +234,25 @@ def test_slices_add_up(source: Path) -> None:
 
 
 def test_local_memory_in_use(source: Path) -> None:
-    profile = made(source)
-    load, mul, store, div = (profile.command(i) for i in (2, 0, 3, 1))
+    """A tile that is loaded, computed in place and stored; a second one, half of which nobody reads."""
+    at = LOCAL_BASE + 0x8000
+    local = dict.fromkeys(("res0_addr", "opd0_addr", "opd1_addr"), at)
+    half = {"src_hsize": 8, "dst_hsize": 8}
+    to = {"dst_start_addr_l32": at}
+    away = {"src_start_addr_l32": at}
+    parts: Steps = [(LOAD, 0, to), ("ar.mul", 1, local), (STORE, 1, away)]
+    parts += [(LOAD, 1, to), (STORE, 1, away | half)]
+    profile = made(source, parts)
+    mul, load, store, again, last = profile.commands()
     times, values = local_in_use(profile)
-    at = dict(zip(times.tolist(), values.tolist(), strict=True))
-    tile = 256 * 4  # of each lane, 16 x 16 words
-    # the load's result is what the product, the store and the quotient read
-    assert at[load.start] >= tile and tile % ALIGN_BYTES == 0
-    assert values[-1] == 0 and max(values) <= 4 * tile
-    assert max(store.end, div.end) >= times[-1] > mul.start
+    tile = 256 * 4  # bytes of each lane: 16 x 16 words
+    assert dict(zip(times.tolist(), values.tolist(), strict=True)) == {
+        load.start: tile,
+        mul.end: tile,
+        store.end: tile // 2,
+        last.end: 0,
+    }
+    assert store.end == again.start and tile % ALIGN_BYTES == 0
     rates = ddr_bandwidth(profile)
     assert rates[0][0] == load.start and rates[1][-1] == 0 and 20 < max(rates[1]) < 28
 
@@ -266,6 +287,7 @@ class _Read:
                     said[kind][entry.iid] = entry.str.decode() if kind.endswith("values") else entry.name
             if packet.HasField("track_descriptor"):
                 d = packet.track_descriptor
+                assert d.uuid not in names
                 names[d.uuid] = d.name or d.process.process_name
                 continue
             event = packet.track_event
@@ -310,6 +332,7 @@ def test_the_trace_says_what_the_profile_says(source: Path, proto: Any) -> None:
         assert one["args"].get("waited for", "") == command.cause.words
     begun = {flow: one for one in commands for flow in one["to"]}
     waited = [(flow, one) for one in commands for flow in one["from"]]
+    assert len(begun) == sum(len(one["to"]) for one in commands) == len(waited) == len(dict(waited))
     assert len(waited) == sum(one.blocker is not None for one in profile.commands()) > 0
     assert all(begun[flow]["end"] <= one["start"] for flow, one in waited)
     [issuing] = read.slices["controller"]

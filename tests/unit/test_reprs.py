@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html as html_module
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from firmware_sim.checks.text import told
 from firmware_sim.device.client import Device
 from firmware_sim.errors import UsageError
 from firmware_sim.firmware.image import FirmwareImage
@@ -15,6 +18,7 @@ from firmware_sim.shown import brief
 from firmware_sim.wire import CommandGroup, DType, Program, Recorded, Step, StepOp, TensorRecord
 from tests.support.bmodel_samples import COEFF, dynamic_net, static_net, static_stage
 from tests.support.fake_device import FakeDevice
+from tests.support.findings_sample import RACE
 from tests.support.report_sample import dynamic, mixed
 from tpulayer import Graph
 from user_layers.bmodel import read, write
@@ -158,6 +162,16 @@ def test_a_notebook_shows_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     small = net._repr_html_()
     assert small is not None
     assert "too large for a notebook" in small and "iframe" not in small
+
+
+def test_a_notebook_shows_results_and_findings() -> None:
+    result = KernelResult({"<y>": np.arange(12, dtype=np.float32).reshape(3, 4)}, 5500.0, 0)
+    shown = result._repr_html_()
+    assert "<td>&lt;y&gt;</td><td>[3, 4]</td><td>float32</td><td>0.0</td><td>11.0</td>" in shown
+    assert "6.0, 7.0</td>" in shown and "8.0" not in shown and "5,500 cycles, 10.0 us" in shown
+    assert KernelResult({"y": np.zeros((0, 4), np.int8)}, 1.0, 0)._repr_html_().count("<tr>") == 2
+    (text,) = re.findall(r"<pre>(.*)</pre>", RACE._repr_html_(), re.DOTALL)
+    assert html_module.unescape(text) == told(RACE)
 
 
 # ---- bmodels and running them ----

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +248,33 @@ def test_init_again_keeps_what_is_there_and_adds_the_demo(ws: Path) -> None:
     assert (ws / "Makefile").read_text() == "mine\n"
     init(ws, force=True)
     assert (ws / "Makefile").read_text() != "mine\n"
+
+
+def test_files_for_an_editor(ws: Path) -> None:
+    folder = ws / ".vscode"
+    assert not folder.exists()
+    made = init(ws, vscode=True)
+    assert sorted(p.relative_to(ws.resolve()).as_posix() for p in made.files) == [
+        ".vscode/launch.json",
+        ".vscode/tasks.json",
+    ]
+    launch, tasks = (json.loads((folder / name).read_text()) for name in ("launch.json", "tasks.json"))
+    commands = {task["label"]: task["command"] for task in tasks["tasks"]}
+    assert commands["tpulayer: build"] == "source ./envsetup.sh && tpulayer build_layers"
+    for one in launch["configurations"]:
+        port = one["miDebuggerServerAddress"].removeprefix("127.0.0.1:")
+        assert commands[one["preLaunchTask"]].endswith(f" --gdb-port {port}")
+    native, controller = launch["configurations"]
+    assert native["program"] == sys.executable
+    assert controller["program"].endswith("/install/firmware/firmware.elf")
+    asked = {name for text in commands.values() for name in re.findall(r"\$\{input:(\w+)\}", text)}
+    assert asked == {one["id"] for one in tasks["inputs"]}
+    needed = {task["dependsOn"] for task in tasks["tasks"] if "dependsOn" in task}
+    assert needed <= commands.keys()
+    (folder / "tasks.json").write_text("mine\n")
+    again = init(ws, vscode=True)
+    assert again.files == () and ws.resolve() / ".vscode" / "tasks.json" in again.kept
+    assert (folder / "tasks.json").read_text() == "mine\n"
 
 
 def test_init_dry_run_and_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,9 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite files that exist
 def init(
     directory: Annotated[Path, typer.Argument(help="The workspace's folder, existing or new.")] = Path("."),
     demo: Annotated[bool, typer.Option("--demo", help="With the demo layers crop and double.")] = False,
+    vscode: Annotated[
+        bool, typer.Option("--vscode", help="With tasks and launch files for Visual Studio Code.")
+    ] = False,
     force: Force = False,
     dry_run: DryRun = False,
 ) -> None:
@@ -32,7 +35,7 @@ def init(
     from user_layers.scaffold import init as make
 
     with alone(directory) if directory.is_dir() else nullcontext():
-        made = make(directory, demo=demo, force=force, dry_run=dry_run)
+        made = make(directory, demo=demo, vscode=vscode, force=force, dry_run=dry_run)
     _say_made(made, directory.resolve(), dry_run)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,10 +25,13 @@ if TYPE_CHECKING:
 
 
 def profile(
-    model: Annotated[
-        Path | None,
+    words: Annotated[
+        list[str] | None,
         typer.Argument(
-            help="A bmodel, a folder that a compile wrote, or a model's file.", show_default=False
+            help="A bmodel, a folder that a compile wrote, or a model's file; behind -- another command "
+            "with its words, or a Python file.",
+            show_default=False,
+            metavar="MODEL|COMMAND...",
         ),
     ] = None,
     net: Annotated[
@@ -79,31 +84,59 @@ def profile(
     commands: Annotated[bool, typer.Option("--commands", help="With --json: also every command.")] = False,
     time_limit: TimeLimit = None,
     warnings: Warnings = None,
-) -> None:
+) -> int:
     """Say where the modelled time goes: by source line, function, layer, operation and instruction, with what
     the engines waited for.
 
     Of a kernel (--kernel, --name and the words of run_kernel), of the nets of a bmodel or a compiled folder,
-    of a model's file, which is compiled first, or of layers' tests (--test). Without checks.
+    of a model's file, which is compiled first, of layers' tests (--test), or of what another command runs.
+    Without checks, but in other commands, whose exit code is that of this one.
     """
     from firmware_sim.errors import UsageError
+    from user_layers.commands import find
 
-    wanted_runs = [model is not None, bool(kernel), bool(test), diff is not None]
-    if sum(wanted_runs) != 1:
+    other = words or []
+    is_another = bool(other) and (other[0].endswith(".py") or find(other[0]) is not None)
+    model = Path(other[0]) if len(other) == 1 and not is_another else None
+    asked = [bool(other), bool(kernel), bool(test), diff is not None]
+    if sum(asked) != 1 or (other and model is None and not is_another):
         raise UsageError(
-            "what is to be profiled?" if not any(wanted_runs) else "only one thing at a time",
-            hint="a bmodel, a model's file, --kernel FILE --name NAME, --test LAYER or --diff BEFORE AFTER",
+            "only one thing at a time" if sum(asked) > 1 or other else "what is to be profiled?",
+            hint="a bmodel, a model's file, --kernel FILE --name NAME, --test LAYER, --diff BEFORE AFTER, "
+            "or -- and another command",
         )
+    net_file = model is not None and (model.is_dir() or model.suffix == ".bmodel")
+    _refuse_others(
+        {
+            "a kernel": (
+                bool(kernel),
+                {
+                    "--name": name,
+                    "--arg": arg,
+                    "--in": given,
+                    "--out": wanted,
+                    "--struct": struct,
+                    "--include": include,
+                },
+            ),
+            "a net": (model is not None, {"--net": net, "--stage": stage, "--input": input}),
+            "a model's file": (
+                model is not None and not net_file,
+                {"--weight": weight, "--shapes": shapes, "--dynamic": dynamic, "--map": custom},
+            ),
+        }
+    )
     if commands and not json:
         raise UsageError("--commands without --json", hint="the text shows those that take longest: --top N")
     if diff is not None:
         _diff(diff, top, json=json)
-        return
+        return 0
     if perfetto is not None:
         from user_layers.profile.perfetto import classes
 
         classes()  # that it is missing is better known before a long run
     for_devices(time_limit, warnings, "off")
+    code = 0
     from user_layers.cli.progress import Progress
     from user_layers.profile import run
 
@@ -111,8 +144,16 @@ def profile(
         if kernel:
             if name is None:
                 raise UsageError("--kernel without --name", hint="--name is the kernel's function")
-            words = arg or [], given or [], wanted or []
-            found = run.kernel(run.KernelWords(kernel, name, *words, struct, include or [], firmware))
+            members = arg or [], given or [], wanted or []
+            found = run.kernel(run.KernelWords(kernel, name, *members, struct, include or [], firmware))
+        elif is_another:
+            from contextlib import redirect_stdout
+
+            from user_layers.cli.another import run_another
+
+            with redirect_stdout(sys.stderr), run.profiled(" ".join(other)) as made:
+                code = run_another(other, "profile")
+            found = made.profile
         elif test:
             found = run.tests(test, firmware, progress.step)
         else:
@@ -120,7 +161,7 @@ def profile(
             from user_layers.bmrt.check_model import CheckOptions
 
             options = CheckOptions(model, net, stage, tuple(input or ()), seed, firmware)
-            if model.is_dir() or model.suffix == ".bmodel":
+            if net_file:
                 progress.step(f"running {model}")
                 found = run.bmodel(options)
             else:
@@ -136,6 +177,20 @@ def profile(
         from user_layers.profile.text import profile_text
 
         typer.echo(profile_text(found, top, annotate=annotate), nl=False)
+    return code
+
+
+def _refuse_others(options: Mapping[str, tuple[bool, Mapping[str, object]]]) -> None:
+    """UsageError for an option of something else than what is profiled. options: by what they are for,
+    whether that is profiled, and the options' values."""
+    from firmware_sim.errors import UsageError
+
+    for what, (profiled, values) in options.items():
+        for option, value in values.items():
+            if not profiled and value is not None and value is not False:
+                raise UsageError(
+                    f"{option} is for {what}, which is not what is profiled", hint="leave it out"
+                )
 
 
 def _write(found: Profile, html: Path | None, perfetto: Path | None) -> None:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firmware_sim.checks.export import as_json
 from firmware_sim.errors import ModelError
 from user_layers.cli.checking import checking
-from user_layers.cli.options import Check, CheckLimit, Sarif, Schedule, TimeLimit, Warnings, for_devices
+from user_layers.cli.options import (
+    Check,
+    CheckLimit,
+    Gdb,
+    GdbCommand,
+    GdbPort,
+    Sarif,
+    SaveRepro,
+    Schedule,
+    TimeLimit,
+    Warnings,
+    for_devices,
+    in_gdb,
+)
+
+if TYPE_CHECKING:
+    from user_layers.repro import Content
 
 _Firmware = Annotated[
     str | None,
@@ -40,17 +57,34 @@ def test_tpu_layer(
     schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
+    gdb: Gdb = False,
+    gdb_command: GdbCommand = None,
+    gdb_port: GdbPort = None,
 ) -> int:
     """Compile crop -> expand_dims -> const_binary -> double, run it, and compare with numpy bit for bit.
 
     Writes the net and its reference data to tpulayer_static or tpulayer_dynamic in the current folder.
     """
-    from user_layers.demo import run
+    from user_layers.demo import DEMO_LAYERS, check_demo_layers, run
     from user_layers.workspace import Workspace
 
     for_devices(time_limit, None, check, check_limit, schedule)
-    with checking(sarif) as found:
-        good = run(Workspace.find(), mode, typer.echo, firmware)
+    ws = Workspace.find()
+    debugger = in_gdb(gdb, gdb_command, gdb_port)
+    if debugger is None:
+        with checking(sarif) as found:
+            good = run(ws, mode, typer.echo, firmware)
+        return found.code(0 if good else 1)
+    from user_layers.testing.run import check_built
+    from user_layers.toolchain import firmware_image
+    from user_layers.toolchain.debug import debug_workspace, layer_functions
+
+    check_demo_layers(ws)
+    check_built(ws)
+    image = firmware_image(ws, firmware)
+    with debugger(image.kind, layer_functions(ws, DEMO_LAYERS)), checking(sarif) as found:
+        path = debug_workspace(ws) if image.path == ws.firmware else image.path
+        good = run(ws, mode, typer.echo, str(path))
     return found.code(0 if good else 1)
 
 
@@ -138,6 +172,7 @@ def check(
     schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
+    save_repro: SaveRepro = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
     """Run the nets of a bmodel, whoever compiled it, and say what checks find; exit code 5 when they do.
@@ -147,26 +182,34 @@ def check(
     from json import dumps
 
     from user_layers.bmrt.check_model import CheckOptions, Looked, run
+    from user_layers.cli.keeping import keeping, model_files, options, report_of
 
     for_devices(time_limit, None, check, check_limit, schedule)
-    options = CheckOptions(model, net, stage, tuple(input or ()), seed, firmware)
-    looked: list[Looked] = []
-    with checking(sarif) as found:
-        for one in run(options):
-            looked.append(one)
-            found.take(one.findings)
-            typer.echo(str(one), err=json)
-    code = found.code()
+    asked = CheckOptions(model, net, stage, tuple(input or ()), seed, firmware)
+
+    def words() -> list[object]:
+        given = options(net=net, stage=stage, seed=seed, input=[path.name for path in input or ()])
+        checks = options(check=check, schedule=schedule, time_limit=time_limit)
+        return ["check", model.name, *given, *checks, *options(firmware=firmware)]
+
+    with keeping(save_repro, f"check-{model.stem}", words, lambda: model_files(model, input or ())) as ended:
+        looked: list[Looked] = []
+        with checking(sarif) as found:
+            for one in run(asked):
+                looked.append(one)
+                found.take(one.findings)
+                typer.echo(str(one), err=json)
+        ended.code, ended.what = found.code(), report_of(found.findings)
     if json:
         answer = {
             "command": "check",
             "model": str(model),
-            "ok": code == 0,
+            "ok": ended.code == 0,
             "runs": [one.to_json() for one in looked],
             "findings": as_json(found.findings),
         }
         typer.echo(dumps(answer, indent=2))
-    return code
+    return ended.code
 
 
 def tpu_model(
@@ -231,27 +274,53 @@ def run_kernel(
     schedule: Schedule = False,
     check_limit: CheckLimit = None,
     sarif: Sarif = None,
+    save_repro: SaveRepro = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    gdb: Gdb = False,
+    gdb_command: GdbCommand = None,
+    gdb_port: GdbPort = None,
 ) -> int:
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
+    from firmware_sim.firmware.image import kind_named
+    from user_layers.cli.keeping import arrays_of, headers_beside, headers_in, keeping, options, report_of
     from user_layers.kernels.words import run
 
     for_devices(time_limit, warnings, check, check_limit, schedule)
     words = (arg or [], given or [], wanted or [])
-    with checking(sarif) as found:
-        text = run(
-            kernel,
-            name,
-            *words,
-            struct,
-            include or [],
-            as_json=json,
-            kind=firmware,
-            sanitize=sanitize,
-            on_findings=found.take,
-        )
-        typer.echo(text)
-    return found.code()
+    include = include or []
+    start = in_gdb(gdb, gdb_command, gdb_port)
+
+    def again() -> list[object]:
+        kernels = [f"kernel/{path.name}" for path in kernel]
+        folders = [f"include{number}" for number in range(len(include))]
+        inputs = [f"{member}=data/{member}.npy" for member, _ in arrays_of(words[1])]
+        made = [":".join(text.split(":")[:2]) for text in words[2]]
+        told = options(kernel=kernels, name=name, arg=words[0], in_=inputs, out=made, struct=struct)
+        checks = options(check=check, schedule=schedule, warnings=warnings, time_limit=time_limit)
+        return ["run_kernel", *told, *options(include=folders, sanitize=sanitize, firmware=firmware), *checks]
+
+    def files() -> dict[str, Content]:
+        data: dict[str, Content] = {f"data/{member}.npy": path for member, path in arrays_of(words[1])}
+        return {**headers_beside(kernel, "kernel"), **headers_in(include, "include"), **data}
+
+    with keeping(save_repro, name, again, files) as ended:
+        debugger = nullcontext() if start is None else start(kind_named(firmware, "--firmware"), [name])
+        with debugger, checking(sarif) as found:
+            text = run(
+                kernel,
+                name,
+                *words,
+                struct,
+                include,
+                as_json=json,
+                kind=firmware,
+                sanitize=sanitize,
+                debug=start is not None,
+                on_findings=found.take,
+            )
+            typer.echo(text)
+        ended.code, ended.what = found.code(), report_of(found.findings)
+    return ended.code
 
 
 def load_firmware(

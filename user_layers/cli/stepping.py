@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from firmware_sim.errors import TpulayerError, UsageError
+from user_layers.cli.another import run_another
 
 if TYPE_CHECKING:
     from user_layers.stepper.session import Session
@@ -48,46 +48,19 @@ def step(
     if json and not execute:
         raise UsageError("--json without --execute", hint="add -x 'until crop.c:17' or the like")
     with traced(memories=range(_KEPT) if request is None else (request,)) as trace:
-        _run(words)
+        run_another(words, "step")
     if request is not None and request >= len(trace.requests):
         raise UsageError(f"--request {request}: there are {len(trace.requests)}, counted from 0")
     wrong = first_wrong(trace.requests)
     if request is None and wrong is not None and wrong >= _KEPT:
         typer.echo(f"once more, to keep the memories of request {wrong}, which is wrong", err=True)
         with traced(memories=(wrong,)) as trace:
-            _run(words)
+            run_another(words, "step")
     session = Session(trace.requests)
     if execute:
         return _executed(session, execute, as_json=json)
     _asked(session)
     return 0
-
-
-def _run(words: list[str]) -> None:
-    """A command or a Python file; that it fails is often why somebody steps through it."""
-    from user_layers.cli import main
-
-    if words[0] == "step":
-        raise UsageError("step step")
-    if not words[0].endswith(".py"):
-        code = main.run(words)
-        if code:
-            typer.echo(f"{words[0]} ended with exit code {code}", err=True)
-        return
-    import runpy
-
-    if not Path(words[0]).is_file():
-        raise UsageError(f"there is no file {words[0]}")
-    before, sys.argv = sys.argv, list(words)
-    try:
-        runpy.run_path(words[0], run_name="__main__")
-    except TpulayerError as error:
-        main.complain(error.message, error.hint)
-    except SystemExit as end:
-        if end.code:
-            typer.echo(f"{words[0]} ended with {end.code}", err=True)
-    finally:
-        sys.argv = before
 
 
 def _executed(session: Session, lines: list[str], *, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from user_layers.toolchain.kernel import kernel_firmware
 from user_layers.toolchain.report import Reporter
 
 Array = npt.NDArray[Any]
+
+_FIRST = 8  # numbers of an output in a notebook
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,21 @@ class KernelResult:
         time = f"{self.cycles:.0f} cycles, {micros:.1f} us at 550 MHz ({timing.modelled()})"
         return f"<KernelResult {shown.listed(arrays)}; {time}>"
 
+    def _repr_html_(self) -> str:
+        """For Jupyter: each output with its extremes and its first numbers."""
+        head = (
+            "<tr><th>output</th><th>shape</th><th>type</th><th>least</th><th>greatest</th><th>first</th></tr>"
+        )
+        rows = []
+        for name, array in self.outputs.items():
+            extremes = (f"{array.min()!s}", f"{array.max()!s}") if array.size else ("", "")
+            first = ", ".join(map(str, array.reshape(-1)[:_FIRST]))
+            words = (name, str(list(array.shape)), array.dtype.name, *extremes, first)
+            rows.append(f"<tr>{''.join(f'<td>{html.escape(word)}</td>' for word in words)}</tr>")
+        micros = self.cycles / CLOCK_HZ * 1e6
+        time = f"{self.cycles:,.0f} cycles, {micros:,.1f} us at 550 MHz ({timing.modelled()})"
+        return f"<table>{head}{''.join(rows)}</table><p>{html.escape(time)}</p>"
+
 
 def run_kernel(
     source: str | Path | Sequence[str | Path],
@@ -62,6 +80,7 @@ def run_kernel(
     firmware: Kind = "native",
     time_limit: float | None = None,
     sanitize: bool = False,
+    debug: bool = False,
     check: str | None = None,
     on_findings: OnFindings | None = None,
 ) -> KernelResult:
@@ -74,8 +93,10 @@ def run_kernel(
     the struct's name, where there are several.
     firmware: arm runs the images for the chip's controller. time_limit: seconds after which it is stopped, 0
     for any time; by default TPULAYER_TIME_LIMIT, else 60. sanitize: with checks of the C, see
-    docs/free-kernels.md. check, on_findings: what is looked at while it runs, and who gets what is found, as
-    of `Device`. report: gets what the build says, by default stderr.
+    docs/free-kernels.md. debug: natively not optimized, for a debugger. check, on_findings: what is looked at
+    while it runs, and who gets what is found, as of `Device`. report: gets what the build says, by default
+    stderr.
+    Editors find how the source is compiled in compile_commands.json beside it, if it is in no workspace.
     Raises UsageError for names and values that do not fit, BuildError, DeviceError; CheckError when it has
     run, checks found something and there is no on_findings.
     """
@@ -83,7 +104,9 @@ def run_kernel(
     sources = [Path(p) for p in ([source] if isinstance(source, (str, Path)) else source)]
     folders = [Path(p) for p in includes]
     given, wanted, values = dict(inputs or {}), dict(outputs or {}), dict(arguments or {})
-    image = kernel_firmware(sources, folders, report, kind="native", sanitize=sanitize)
+    image = kernel_firmware(
+        sources, folders, report, kind="native", sanitize=sanitize, debug=debug, commands=True
+    )
     some = bool(given or wanted or values)
     layout = find_arguments(image, name, sources, struct, guess=some)
     if layout is None and some:

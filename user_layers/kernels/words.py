@@ -126,6 +126,7 @@ def run(
     as_json: bool,
     kind: str | None = None,
     sanitize: bool = False,
+    debug: bool = False,
     on_findings: OnFindings,
 ) -> str:
     """Run and write the outputs' files; the text for the terminal. on_findings: gets what checks find, which
@@ -150,6 +151,7 @@ def run(
             includes=includes,
             firmware=known or "native",
             sanitize=sanitize,
+            debug=debug,
         )
     lines = []
     for member, out, path in wanted:

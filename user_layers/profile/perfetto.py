@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _SEQUENCE = 1684  # one writer
 _PROCESS = 1
 _TRACKS = {"BD": 2, "GDMA": 3, "controller": 4, "launches": 5, "layers": 6, "DDR": 7, "local memory": 8}
+_UNITS = {"DDR": "GB/s", "local memory": "bytes per lane"}
+"""Of the tracks that are counters."""
 _NS = 1e9 / CLOCK_HZ
 _STATE_CLEARED, _NEEDS_STATE = 1, 2  # flags of a packet of a sequence
 
@@ -77,10 +79,8 @@ class _Writer:
         for name, number in _TRACKS.items():
             track = self._packet().track_descriptor
             track.uuid, track.parent_uuid, track.name = number, _PROCESS, name
-        for name, unit in (("DDR", "GB/s"), ("local memory", "bytes per lane")):
-            track = self._packet().track_descriptor
-            track.uuid, track.parent_uuid, track.name = _TRACKS[name], _PROCESS, f"{name}, {unit}"
-            track.counter.unit_name = unit
+            if unit := _UNITS.get(name):
+                track.name, track.counter.unit_name = f"{name}, {unit}", unit
 
     def launches(self, profile: Profile) -> None:
         """Each with its batches, and what it costs beside its commands."""
@@ -103,7 +103,8 @@ class _Writer:
 
     def commands(self, profile: Profile) -> None:
         """A slice each, with arrows from those that others waited for."""
-        waited = {int(one) for one in profile.columns.blocker.tolist() if one >= 0}
+        # at most one command waits for each: those behind it begin later, on the same engine
+        waiters = {blocker: i for i, blocker in enumerate(profile.columns.blocker.tolist()) if blocker >= 0}
         c, forms = profile.columns, profile.forms
         sites = [_site(one) for one in profile.sites]
         columns = zip(c.engine.tolist(), c.form.tolist(), c.start.tolist(), c.end.tolist(), strict=True)
@@ -111,11 +112,10 @@ class _Writer:
             track = ENGINES[engine].value
             arguments = {**sites[int(c.site[index])], **self._arguments(profile, index)}
             event = self._begin(track, start, forms[form].name, arguments)
-            blocker = int(c.blocker[index])
-            if blocker >= 0:
-                event.track_event.terminating_flow_ids.append(blocker + 1)
-            if index in waited:
-                event.track_event.flow_ids.append(index + 1)
+            if c.blocker[index] >= 0:
+                event.track_event.terminating_flow_ids.append(index + 1)
+            if index in waiters:
+                event.track_event.flow_ids.append(waiters[index] + 1)
             self._end(track, end)
 
     def _arguments(self, profile: Profile, index: int) -> Mapping[str, object]:

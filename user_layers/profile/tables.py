@@ -107,15 +107,15 @@ def tables(profile: Profile, found: Sums, top: int) -> Iterator[Table]:
     ]
     for title, rows in named:
         if rows:
-            yield _table(title, rows, top, profile.cycles)
+            yield _table(title, rows, top, profile.cycles, rows is not called)
     yield _commands(profile, top)
 
 
-def _table(title: str, rows: Sequence[tuple[str, Total]], top: int, whole: float) -> Table:
-    rest = ""
-    if len(rows) > top:
-        left = sum(total.time for _, total in rows[top:])
-        rest = f"{count(len(rows) - top, 'more row')}, {left / whole:.1%} of the time"
+def _table(title: str, rows: Sequence[tuple[str, Total]], top: int, whole: float, own: bool) -> Table:
+    """own: no command is in two rows, so that those left out have a share together."""
+    rest = count(len(rows) - top, "more row") if len(rows) > top else ""
+    if rest and own:
+        rest += f", {sum(total.time for _, total in rows[top:]) / whole:.1%} of the time"
     shown = rows[:top]
     return Table(
         (*_NUMBERS, title),
@@ -175,7 +175,8 @@ def _waited(one: Command, profile: Profile) -> str:
 def _issuer(one: Command) -> str:
     words = [place(one.issued.frames[0])] if one.issued.frames else []
     words += [f"node {one.issued.node}"] if one.issued.node else []
-    words += [f"tile {one.issued.tile}"] if one.issued.tile else []
+    tile = one.issued.tile  # "2 of 8", or the tensor that a transfer moves in brackets
+    words += [tile if tile.startswith("(") else f"tile {tile}"] if tile else []
     return ", ".join(words) or "no source line"
 
 

@@ -33,14 +33,14 @@ _LABEL = re.compile(r"(.+) \((\w+)\)")
 
 def profile_of(requests: Iterable[TracedRequest], what: str = "") -> Profile:
     """What the requests of a device took, one after the other, without what the host did between them and
-    without those that issued no commands.
+    without those that failed or issued no commands.
 
     what: names the run, by default its first request. DeviceError for commands that do not exist, and for
     engines that wait for one another; a device that ran them has said so.
     """
     maker = _Maker()
     for request in requests:
-        if len(request):
+        if len(request) and not request.failed:
             maker.add(request)
     return maker.profile(what)
 
@@ -125,7 +125,6 @@ class _Maker:
         sites: npt.NDArray[np.int64],
     ) -> Columns:
         running, issuing = found.critical()
-        ddr = np.array([form.moved.ddr > 0 for form in self._forms.all])
         base = {Engine.BD: self._count, Engine.GDMA: self._count + len(numbers[Engine.BD])}
         parts = []
         for number, engine in enumerate(ENGINES):
@@ -133,9 +132,9 @@ class _Maker:
             that = other(engine)
             blocker = np.where(cause == Cause.ENGINE, at + base[that], -1)
             if len(numbers[that]):
-                forms = np.asarray(numbers[that], np.int64)
-                copies = (cause == Cause.ENGINE) & ddr[forms[np.maximum(at, 0)]]
-                cause = np.where(copies, Cause.DDR, cause)
+                copies = np.array([self._forms.all[number].moved.ddr > 0 for number in numbers[that]])
+                waited = (cause == Cause.ENGINE) & copies[np.maximum(at, 0)]
+                cause = np.where(waited, Cause.DDR, cause)
             n = len(stall)
             parts.append(
                 Columns(

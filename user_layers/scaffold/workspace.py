@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 from firmware_sim.errors import MissingError, UsageError
@@ -13,6 +15,7 @@ from user_layers.workspace import CONFIG_FILE, ROOT_CONFIG_FILE
 DEMO_LAYERS = ("crop", "double")
 DEMO_PROGRAM = Path("test") / "test_tpu_layer_cpp.cpp"
 _FOLDERS = ("device", "host", "include")
+_PORTS = {"native_port": 24684, "controller_port": 24685}
 
 
 def tool_scripts() -> dict[str, str]:
@@ -25,11 +28,19 @@ def environment_scripts() -> dict[str, str]:
     return {f"envsetup_{name}.sh": render(f"workspace/envsetup_{name}.sh.j2") for name in ("cmodel", "pcie")}
 
 
-def init(directory: Path, *, demo: bool = False, force: bool = False, dry_run: bool = False) -> Made:
+def editor_files() -> dict[str, str]:
+    """File name -> text of what Visual Studio Code has in .vscode/: how to build, test and debug a layer."""
+    values = {**_PORTS, "python": json.dumps(sys.executable)}
+    return {name: render(f"vscode/{name}.j2", **values) for name in ("launch.json", "tasks.json")}
+
+
+def init(
+    directory: Path, *, demo: bool = False, vscode: bool = False, force: bool = False, dry_run: bool = False
+) -> Made:
     """Make `directory` a workspace, or complete one; files that exist are kept (unless force).
 
-    demo: with the demo layers crop and double, and their program in C++. Errors: UsageError when the
-    directory cannot be one.
+    demo: with the demo layers crop and double, and their program in C++. vscode: with `editor_files`.
+    Errors: UsageError when the directory cannot be one.
     """
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file", hint="name a folder, existing or new")
@@ -44,6 +55,8 @@ def init(directory: Path, *, demo: bool = False, force: bool = False, dry_run: b
         **tools,
         **{root / "scripts" / name: text for name, text in environment_scripts().items()},
     }
+    if vscode:
+        files |= {root / ".vscode" / name: text for name, text in editor_files().items()}
     if demo:
         source = _demo_source()
         for layer in DEMO_LAYERS:

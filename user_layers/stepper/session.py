@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from firmware_sim.device.replay import Array, Command, layer_names
+from firmware_sim.device.commands import Command, layer_names
+from firmware_sim.device.replay import Array
 from firmware_sim.device.trace import TracedRequest
 from firmware_sim.errors import UsageError
 from firmware_sim.instructions.instruction import Engine
@@ -279,7 +280,7 @@ class Session:
         if memory is None:
             self._must_be_known(place, None)
             raise UsageError(f"{place} is no tensor, buffer or address")
-        command = self.replay.writer(*memory)
+        command = self.replay.writer(*memory, before=self.replay.position)
         return f"no command so far wrote to {place}" if command is None else self._line(command)
 
     def _check(self, name: str = "", file: str = "") -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from firmware_sim.device.commands import Command
 from firmware_sim.device.current_trace import NamedTensor
-from firmware_sim.device.replay import Array, Command, Replay
+from firmware_sim.device.replay import Array, Replay
 from firmware_sim.errors import UsageError
 from firmware_sim.isa.footprint import locate
 from firmware_sim.suggest import did_you_mean
@@ -20,20 +19,20 @@ _ROWS = 6  # commands shown on either side of the next one
 
 @dataclass(frozen=True)
 class Blamed:
-    """A tensor that is not what it must be. command: which wrote the first wrong element last, None where no
-    command of this request did."""
+    """A tensor that is not what it must be. commands: which brought the first wrong element there, the newest
+    first, as of `Commands.origin`; none where no command of this request did."""
 
     name: str
     difference: Difference
-    command: Command | None
+    commands: tuple[Command, ...]
 
     def __str__(self) -> str:
-        if self.command is None:
-            who = "no command of this request wrote that element"
-        else:
-            place = self.command.place
-            who = f"written by command {self.command.number}{f', {place}' if place else ''}"
-        return f"{self.name}: {self.difference}; {who}"
+        if not self.commands:
+            return f"{self.name}: {self.difference}; no command of this request wrote that element"
+        stored, made = (f"command {one.number}, {one.place}" for one in (self.commands[0], self.commands[-1]))
+        if len(self.commands) == 1:
+            return f"{self.name}: {self.difference}; written by {stored}"
+        return f"{self.name}: {self.difference}; computed by {made}; stored by {stored}"
 
 
 class Stepper(Replay):
@@ -74,11 +73,8 @@ class Stepper(Replay):
         found = difference(got, expected, atol, rtol)
         if found is None:
             return None
-        shape = stored_shape(one.shape, one.together)
-        places = separate(np.arange(np.prod(shape)).reshape(shape), one.shape, one.together)
-        space, offset = locate(one.address, name)
-        at = offset + int(places[found.index]) * got.itemsize
-        return Blamed(name, found, self.writer(space, at, got.itemsize))
+        space, offset = locate(one.element(found.index), name)
+        return Blamed(name, found, self.origin(space, offset, got.itemsize, self.position))
 
     def _repr_html_(self) -> str:
         """For Jupyter: the commands around the next one."""

@@ -4,7 +4,7 @@ firmware."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from firmware_sim.checks.text import report, summary
 from firmware_sim.device.current_trace import telling
 from firmware_sim.device.findings import together
 from firmware_sim.errors import MissingError, TpulayerError, UsageError
-from firmware_sim.firmware.image import TCM_NAME
+from firmware_sim.firmware.image import TCM_NAME, Kind
 from firmware_sim.suggest import did_you_mean
 from user_layers.net.nodes import CALLER
 from user_layers.testing.cases import Array, Case, Golden, Param, Shapes
@@ -91,20 +91,27 @@ def check_built(ws: Workspace) -> None:
             )
 
 
-@contextmanager
-def open_toolkits(ws: Workspace) -> Iterator[dict[str, Toolkit]]:
+def built_firmware(ws: Workspace, only: Kind | None = None) -> dict[str, Path]:
     """What the workspace's own build holds, by firmware: `native`, and `arm` where its images are installed.
+    only: one of them, MissingError when it is not there.
 
     What BMRUNTIME_FIRMWARE_PATH, BMCOMPILER_PLUGIN_PATH or a recorded pair say does not matter here.
     """
+    images: dict[str, Path] = {"native": ws.firmware, "arm": ws.firmware.with_name(TCM_NAME)}
+    if only is not None:
+        check_installed(images[only])
+        return {only: images[only]}
+    return {kind: path for kind, path in images.items() if kind == "native" or path.is_file()}
+
+
+@contextmanager
+def open_toolkits(ws: Workspace, images: Mapping[str, Path] | None = None) -> Iterator[dict[str, Toolkit]]:
+    """Toolkits with these firmwares, by default those of `built_firmware`."""
     from user_layers.plugin import PluginHost
     from user_layers.toolchain import builtin_artifacts
     from user_layers.toolkit import Toolkit
 
-    images = {"native": ws.firmware}
-    tcm = ws.firmware.with_name(TCM_NAME)
-    if tcm.is_file():
-        images["arm"] = tcm
+    images = built_firmware(ws) if images is None else images
     with ExitStack() as stack:
         plugins = [builtin_artifacts().plugin, ws.local_plugin]
         yield {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Sequence
@@ -10,12 +11,15 @@ from pathlib import Path
 
 from firmware_sim.errors import BuildError, UsageError
 from firmware_sim.firmware.image import DEBUG_NAME, TCM_NAME, Kind, usual_kind
+from firmware_sim.firmware.workspace_root import workspace_root
 from user_layers.files import write_if_changed
 from user_layers.toolchain import entries
 from user_layers.toolchain.arm import arm_compiler, explain_overflow, link_arm, write_images
 from user_layers.toolchain.builtin import FIRMWARE_DEFINES, builtin_artifacts
 from user_layers.toolchain.cache import cache_root, locked
+from user_layers.toolchain.compile_commands import write_commands
 from user_layers.toolchain.compilers import choose
+from user_layers.toolchain.debug import debug_firmware
 from user_layers.toolchain.loops import start as start_loops
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
 from user_layers.toolchain.ninja_run import run_ninja
@@ -32,13 +36,16 @@ def kernel_firmware(
     *,
     kind: Kind | None = None,
     sanitize: bool = False,
+    debug: bool = False,
+    commands: bool = False,
 ) -> Path:
     """The firmware with the free kernels of some C files and the kernel API, for `Device`; kept in the cache.
 
     sources: a C file, or several, with headers beside them or in the folders `includes`. report: gets what
     the build says, by default stderr. kind: native, a firmware.so with full debug information, or arm,
     firmware_tcm.bin with its other half beside it; else $TPULAYER_FIRMWARE says which. sanitize: a
-    firmware.so with checks of the C.
+    firmware.so with checks of the C. debug: one for a debugger, see `debug_firmware`; with checks those go
+    first. commands: write compile_commands.json beside the first source, unless a workspace has one.
     Errors: UsageError for a missing file, BuildError with the compiler's text.
     """
     kind = kind or ("native" if sanitize else usual_kind() or "native")
@@ -69,6 +76,9 @@ def kernel_firmware(
         arm = Objects(arm_compiler(), paths, search, "arm-kernels", after="kernels")
         arm_objects = ninja.objects(arm)
         program = link_arm(ninja, folder / "arm" / DEBUG_NAME, arm_objects, [builtin.libtpufw_arm])
+        if commands and workspace_root(paths[0].parent) is None:
+            with contextlib.suppress(OSError):  # a folder that is only read
+                write_commands(ninja, paths[0].parent, report)
         write_if_changed(ninja.identity_file, f"{toolchain.identity} {arm.compiler.identity}\n")
         write_if_changed(folder / "build.ninja", ninja.text())
         wanted = [native] if kind == "native" else [native, program]
@@ -85,4 +95,6 @@ def kernel_firmware(
             entries.remove_least_used(folder.parent, folder)
         if sanitize:
             return sanitized_firmware(folder, folder, [group], builtin, toolchain.c, report, "kernel ")[0]
+        if debug and kind == "native":
+            return debug_firmware(folder, folder, [group], builtin, toolchain.c, report, "kernel for gdb ")
     return native if kind == "native" else folder / TCM_NAME

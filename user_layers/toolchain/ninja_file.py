@@ -1,7 +1,11 @@
-"""The text of a ninja file: C and C++ sources to objects, archives and shared libraries."""
+"""The text of a ninja file: C and C++ sources to objects, archives and shared libraries.
+
+What it compiles it also tells in the words of compile_commands.json, for clangd and editors.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Iterable, Sequence
@@ -24,7 +28,8 @@ class Objects:
     """Sources that are compiled alike; `folder`, inside the build folder, is for their objects only.
 
     after: folder of the same sources' objects for another machine. They are compiled first, so that a mistake
-    is reported once; those here get no more than the compiler's own warnings.
+    is reported once; those here get no more than the compiler's own warnings. included: further files that
+    are no objects of their own, because one of the sources includes them.
     """
 
     compiler: Compiler
@@ -33,6 +38,7 @@ class Objects:
     folder: str
     defines: Sequence[str] = ()
     after: str | None = None
+    included: Sequence[Path] = ()
 
 
 @dataclass
@@ -43,6 +49,7 @@ class NinjaFile:
     build_dir: Path
     rules: dict[str, str] = field(default_factory=dict)
     statements: list[str] = field(default_factory=list)
+    _calls: dict[Path, list[str]] = field(default_factory=dict)  # source -> how it is compiled
 
     def objects(self, group: Objects) -> list[Path]:
         """Statements for each source; the objects."""
@@ -67,6 +74,9 @@ class NinjaFile:
             first = [output.parents[1] / group.after / output.name] if group.after is not None else []
             self._build(output, rule, [source], [self.identity_file], first)
             outputs.append(output)
+        if group.after is None:  # else they are there already, for this machine
+            for source in (*group.sources, *group.included):
+                self._calls.setdefault(source, [*group.compiler.argv, *flags, "-c", self._name(source)])
         return outputs
 
     def archive(self, compiler: Compiler, output: Path, objects: Sequence[Path]) -> Path:
@@ -145,6 +155,14 @@ class NinjaFile:
         """The file: rules, then the statements in the order in which they were asked for."""
         head = f"# Made for each build; do not edit.\nbuilddir = {_path(self._name(self.build_dir))}\n"
         return "\n".join((head, *self.rules.values(), *self.statements))
+
+    def compile_commands(self) -> str:
+        """The text of compile_commands.json: an entry for each source, as the native build compiles it."""
+        entries = [
+            {"directory": str(self.root), "file": self._name(source), "arguments": call}
+            for source, call in self._calls.items()
+        ]
+        return json.dumps(entries, indent=1) + "\n"
 
     def _rule(self, kind: str, command: str, description: str, more: str = "") -> str:
         body = f"  command = {command}\n  description = {description}\n" + (f"  {more}\n" if more else "")

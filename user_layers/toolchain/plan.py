@@ -142,7 +142,7 @@ def workspace_plan(
     is this machine; included: files of host/ that the generated host entry includes."""
     ninja = NinjaFile(ws.root, ws.build_dir)
     out = ws.build_dir / "out"
-    groups = _firmware_parts(ws, config, toolchain.c)
+    groups = firmware_parts(ws, config, toolchain.c)
     objects = [path for group in groups for path in ninja.objects(group)]
     arm_objects = _objects_for_controller(ninja, groups)
     layer = ninja.archive(arm_compiler(), out / ws.firmware_layer.name, arm_objects)
@@ -242,7 +242,7 @@ def _host_library(ninja: NinjaFile, host: Builtin, builtin: Builtin, install: Pa
 # --- parts of a workspace -----------------------------------------------------------------------------
 
 
-def _firmware_parts(ws: Workspace, config: BuildConfig, compiler: Compiler) -> list[Objects]:
+def firmware_parts(ws: Workspace, config: BuildConfig, compiler: Compiler) -> list[Objects]:
     """The layers, and the kernels of the bmkernel project."""
     layers = [*c_sources(ws.device_dir), ws.generated_dir / "bmtpu_device_entry.c"]
     kernels = [ws.root / name for name in config.bmkernel_sources]
@@ -257,7 +257,8 @@ def _descriptors(ws: Workspace, config: BuildConfig, compiler: Compiler, include
     """The plugin's sources. A .cpp with a descriptor class is part of the host entry, which includes it."""
     own = [path for path in cxx_sources(ws.host_dir) if path not in included]
     includes = [ws.root / name for name in config.host_includes]
-    return Objects(compiler, [*own, ws.generated_dir / "bmtpu_host_entry.cpp"], includes, "host")
+    sources = [*own, ws.generated_dir / "bmtpu_host_entry.cpp"]
+    return Objects(compiler, sources, includes, "host", included=included)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,11 @@ from pathlib import Path
 
 from firmware_sim.errors import MissingError
 from firmware_sim.firmware.sanitized import preloaded
-from user_layers.files import write_if_changed
 from user_layers.toolchain import entries
+from user_layers.toolchain.beside import firmware_beside
 from user_layers.toolchain.builtin import Builtin, library_objects
 from user_layers.toolchain.compilers import Compiler, first_line, remembered, run_compiler
 from user_layers.toolchain.ninja_file import NinjaFile, Objects
-from user_layers.toolchain.ninja_run import run_ninja
 from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.shared import build_shared, linked_sdk, shared
 from user_layers.toolchain.watched import unwatched
@@ -102,19 +101,14 @@ def sanitized_firmware(
     if checks.lacking:
         report.note(f"only UndefinedBehaviorSanitizer: {checks.lacking}")
     library = _library(builtin, checks, compiler, report)
-    folder = build_dir / "sanitized"
-    ninja = NinjaFile(root, folder)
-    objects: list[Path] = []
+    changed: list[Objects] = []
     for group in groups:
-        group = replace(group, compiler=unwatched(group.compiler))
-        more = [flag for flag in group.compiler.flags if flag not in compiler.flags]
+        own = unwatched(group.compiler).flags
+        more = [flag for flag in own if flag not in compiler.flags]
         checked = replace(checks.compiler, flags=(*checks.compiler.flags, *more))
-        objects += ninja.objects(replace(group, compiler=checked))
-    image = ninja.shared(checks.compiler, folder / "out" / "firmware.so", objects, whole=[library])
-    file = folder / "build.ninja"
-    write_if_changed(ninja.identity_file, checks.identity + "\n")
-    write_if_changed(file, ninja.text())
-    return image, run_ninja(root, file, [image], report, label=label)[0]
+        changed.append(replace(group, compiler=checked))
+    folder, identity = build_dir / "sanitized", checks.identity
+    return firmware_beside(root, folder, changed, checks.compiler, library, identity, report, label)
 
 
 def _library(builtin: Builtin, checks: Sanitizers, compiler: Compiler, report: Reporter) -> Path:

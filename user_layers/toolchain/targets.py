@@ -23,6 +23,8 @@ from user_layers.toolchain import manifest
 from user_layers.toolchain.arm import explain_overflow, write_images
 from user_layers.toolchain.builtin import Builtin, builtin_artifacts, builtin_location
 from user_layers.toolchain.cache import workspace_locked
+from user_layers.toolchain.compile_commands import NAME as COMMANDS
+from user_layers.toolchain.compile_commands import write_commands
 from user_layers.toolchain.compilers import Compiler, Toolchain, choose, zig_environment
 from user_layers.toolchain.config import cxx_sources, gen_config
 from user_layers.toolchain.firmware import recorded_notes
@@ -184,7 +186,7 @@ def _build_layers(ws: Workspace, report: Reporter, sanitize: bool) -> BuildResul
     builtin = builtin_location(toolchain)
     plan = workspace_plan(ws, config, toolchain, cross, builtin, table.included_sources)
     state = manifest_path(ws, sanitize)
-    _begin(plan, state)
+    _begin(plan, state, report)
     _announce_zig(toolchain, cross, report)
     if builtin.exists() and is_built():
         builtin_artifacts(toolchain, report)
@@ -214,16 +216,17 @@ def _build_bmkernel(
             return result
         started = time.time_ns()
         plan = bmkernel_plan(project, toolchain, builtin)
-        _begin(plan, state)
+        _begin(plan, state, report)
         _run(plan, plan.late, report, result)
         _put_in_place(plan, builtin, toolchain.c, report, result, sanitize)
         _finish(plan, state, started, builtin)
     return result
 
 
-def _begin(plan: Plan, state: Path) -> None:
+def _begin(plan: Plan, state: Path, report: Reporter) -> None:
     """Write the ninja file, and note in the manifest `state` that a build of it has begun."""
     plan.write()
+    write_commands(plan.ninja, plan.root, report)
     _forget_changed(state, plan.root, plan.file)
 
 
@@ -243,7 +246,7 @@ def _put_in_place(
 
 def _finish(plan: Plan, state: Path, started: int, builtin: Builtin, made: Sequence[Path] = ()) -> None:
     """Record in the manifest `state` what was read and written. made: files beside the installed ones."""
-    outputs = [*(target for _, target in plan.installs), *made, builtin.libtpufw]
+    outputs = [*(target for _, target in plan.installs), *made, builtin.libtpufw, plan.root / COMMANDS]
     inputs = [*plan.sources, *_headers(plan.root, plan.file)]
     own = set(outputs)
     manifest.finish(state, started, [path for path in inputs if path not in own], plan.folders, outputs)
