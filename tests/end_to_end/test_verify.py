@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from firmware_sim.errors import MissingError
 from tests.end_to_end.test_int8_nets import convolutions
@@ -159,17 +160,33 @@ def test_refused(ws: Workspace, tmp_path: Path) -> None:
 def test_a_net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside onnxruntime, compiled in every way; where it differs, the command and the node."""
     monkeypatch.chdir(tmp_path)
-    onnx.save(convolutions(1, 8), str(tmp_path / "net.onnx"))
+    onnx.save(convolutions(3, 8), str(tmp_path / "net.onnx"))
     job = Job(None, ("net.onnx",), model=tmp_path / "net.onnx")
     found = verify_all(job, Budget(4, 0.0))
     held = found.layers["net.onnx"].held
-    assert found.code == 0 and held == {"golden": 4, "local": 8, "dynamic": 4}, "\n".join(lines(found))
+    assert found.code == 0 and held["golden"] == 4 and held["local"] == 8, "\n".join(lines(found))
+    assert held["dynamic"] == 8  # also with a smaller batch
     monkeypatch.setattr(nets, "tolerance", lambda dtype: check.TOLERANCE * 1e-9)
     strict = verify_all(job, Budget(4, 0.0))
     (first, *_) = strict.layers["net.onnx"].found
     assert first.failure.property == "golden"
     assert "of its largest value off onnxruntime's" in first.failure.problem
     assert "node " in first.lines[0] and strict.code == 1
+
+
+def test_a_net_with_a_layer_of_the_workspaces_own(ws: Workspace, tmp_path: Path) -> None:
+    """onnxruntime computes the rest, the layer's golden function the layer; the layer's source is named."""
+    node = helper.make_node("TPU_IGNORED", ["x"], ["y"], domain="tpulayer", factor=2.0)
+    more = helper.make_node("Relu", ["y"], ["z"])
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3, 8, 8]) for name in ("x",)]
+    out = [helper.make_tensor_value_info("z", TensorProto.FLOAT, [1, 3, 6, 8])]
+    graph = helper.make_graph([node, more], "net", ends, out)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("tpulayer", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(tmp_path / "own.onnx"))
+    found = verify_all(Job(ws.root, ("own.onnx",), model=tmp_path / "own.onnx"), Budget(2, 0.0))
+    first = found.layers["own.onnx"].found[0]
+    assert found.code == 1 and (first.failure.property, first.failure.where) == ("local", "opt 1")
+    assert "bm_device_ignored.c:" in "\n".join(first.lines)
 
 
 @pytest.fixture(scope="module")

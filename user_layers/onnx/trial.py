@@ -67,7 +67,7 @@ def _check_runs(model: Model, inputs: Mapping[str, Array]) -> None:
     """Whether onnxruntime runs the model with the shapes given. UsageError where it does not."""
     wide = in_float32(model)
     try:
-        reference(wide, _fed(wide, inputs))
+        reference(wide, fed_wide(wide, inputs))
     except CompileError as error:
         raise UsageError(
             f"the model does not run with the shapes given: {error.message}", hint=OTHER_SHAPES
@@ -99,10 +99,10 @@ def compared(
     different: list[str] = []
     own = any(node.is_own for node in wide.nodes)
     if own:
-        want, witness = run_beside(wide, built, _fed(wide, inputs), goldens)
+        want, witness = run_beside(wide, built, fed_wide(wide, inputs), goldens)
         told, different = witness.lines, list(witness.different)
     elif built.narrow:
-        want = reference(wide, _fed(wide, inputs))
+        want = reference(wide, fed_wide(wide, inputs))
         told = [narrow_line(original, names, want, inputs)]
     else:
         want = reference(original, inputs, plain=done is not None)
@@ -141,6 +141,6 @@ def _zero_point(model: Model, name: str) -> Array:
     return np.float64(0) if zero is None or zero.size != 1 else zero.astype(np.float64).reshape(())
 
 
-def _fed(wide: Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
+def fed_wide(wide: Model, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Inputs of a model in the types that they have where it is computed in float32."""
     return {v.name: inputs[v.name].astype(v.dtype) for v in wide.inputs if v.dtype is not None}

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from firmware_sim.device.time_limit import choose
-from firmware_sim.errors import DeviceError, UsageError
+from firmware_sim.errors import TpulayerError, UsageError
 from firmware_sim.suggest import did_you_mean
 from user_layers.files import read_input
 from user_layers.onnx.command import parse_shapes
@@ -232,7 +232,7 @@ class Worker:
             best = subject.smallest(best.sample, wanted, shows)
         try:
             lines = subject.explained(best.sample, best.failure)
-        except DeviceError as error:  # what fails while it is traced was told already
+        except TpulayerError as error:  # what fails while it is traced was told already
             lines = (f"the command is not known: {error.message}",)
         return Counterexample(
             ticket.layer,
