@@ -79,7 +79,7 @@ def test_without_the_wheel_or_gnus_compiler_setup_says_what_to_do(
         with pytest.raises(MissingError, match="GNU's C\\+\\+ library") as caught:
             build_programs(find_runtime())
         assert "install g++" in str(caught.value.hint)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TPULAYER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(MissingError, match=r"mindspore-lite==2\.0\.0 cannot be fetched") as caught:
         setup(pytest.fail)
