@@ -28,7 +28,8 @@ class ArmFirmware:
 
     The link block of the controller lies in the page that the link shares with the parent process, which so
     learns what ran, and where, also of a controller that never comes back. name: the device's, for messages.
-    gdb: the number of a socket on which a gdb is waited for, once the firmware has booted.
+    gdb: the number of a socket on which a gdb is waited for, once the firmware has booted, and what to tell
+    then.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class ArmFirmware:
         engines: Engines,
         link: Link,
         name: str,
-        gdb: int | None = None,
+        gdb: tuple[int, str] | None = None,
     ) -> None:
         assert image.ddr is not None
         self._image = image
@@ -54,7 +55,7 @@ class ArmFirmware:
         if gdb is not None:
             from firmware_sim.arm.gdb_server import GdbServer
 
-            self._machine.gdb = GdbServer(gdb)
+            self._machine.gdb = GdbServer(gdb[0], lambda: link.log(gdb[1]))
         self._booted = False
         self._frames = Frames(self._lines)
         self._boot()

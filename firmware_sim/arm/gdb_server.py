@@ -42,9 +42,10 @@ _TARGET = (
 
 class GdbServer:
     """listener: the number of a listening socket, which becomes this object's. It accepts one connection, and
-    when that ends the controller runs on without gdb."""
+    when that ends the controller runs on without gdb. waits: called when it begins to wait for that."""
 
-    def __init__(self, listener: int) -> None:
+    def __init__(self, listener: int, waits: Callable[[], None] = lambda: None) -> None:
+        self._waits = waits
         self._listener: socket.socket | None = socket.socket(fileno=listener)
         self._socket: socket.socket | None = None
         self._bytes = b""
@@ -130,6 +131,7 @@ class GdbServer:
     # ---- the connection ----
 
     def _connect(self, listener: socket.socket) -> None:
+        self._waits()
         listener.settimeout(CONNECT_LIMIT)
         try:
             self._socket, _ = listener.accept()

@@ -521,7 +521,7 @@ class Device:
                 "firmware": str(self.firmware.path),
                 "ddr": str(self.firmware.ddr or ""),
                 "server": server,
-                "gdb": None if debugger is None else next(iter(debugger.fds), None),
+                "gdb": None if debugger is None or not debugger.fds else [*debugger.fds, debugger.says],
                 "dev_id": self.dev_id,
                 "seconds": self._limit.seconds,
                 **self._findings.header(),

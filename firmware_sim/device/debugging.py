@@ -85,7 +85,8 @@ def _native(choice: Choice, image: FirmwareImage) -> Debugger:
         return [*_gdb(program, before, first, choice), "--args", *command]
 
     if choice.port is not None:
-        _say(f"gdbserver starts the device; in gdb: target remote {HOST}:PORT, {_places(choice)}")
+        text = f"gdbserver starts the device; in gdb: target remote {HOST}:PORT, {_places(choice)}"
+        print(text, file=sys.stderr, flush=True)
     return Debugger(under, terminal=choice.port is None)
 
 
@@ -104,11 +105,11 @@ def _controller(choice: Choice, image: FirmwareImage) -> Debugger:
     port = listener.getsockname()[1]
     fds = (listener.detach(),)
     if choice.port is not None:
-        _say(
+        says = (
             f"gdb server for the controller at {HOST}:{port}; in a gdb for ARM: file {image.debug}, "
-            f"target remote {HOST}:{port}, {_places(choice)}"
+            f"target remote {HOST}:{port}, {_places(choice)}\n"
         )
-        return Debugger(terminal=False, fds=fds)
+        return Debugger(terminal=False, fds=fds, says=says)
     # The emulator answers once the firmware is loaded, on a busy machine some seconds from now.
     first = ["set remotetimeout 60", f"target remote {HOST}:{port}", *_breakpoints(choice, image), "continue"]
     before = ["set print symbol off"]  # at 0 are functions that the linker has dropped
@@ -187,7 +188,3 @@ def _breakpoints(choice: Choice, image: FirmwareImage) -> list[str]:
 
 def _places(choice: Choice) -> str:
     return ", ".join(f"break {name}" for name in choice.functions)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

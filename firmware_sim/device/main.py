@@ -522,7 +522,7 @@ def start(args: list[str], fds: list[int], link: Link) -> Handler:
 
             image = FirmwareImage(path, Path(ddr))
             name = f"device {header['dev_id']}"
-            gdb = None if header["gdb"] is None else int(str(header["gdb"]))
+            gdb = cast("tuple[int, str] | None", header["gdb"])
             controller.firmware = ArmFirmware(image, memory, controller, link, name, gdb)
         elif header["server"] is not None:
             from firmware_sim.firmware.hosted import HostedFirmware

@@ -23,12 +23,14 @@ class Debugger:
     """under: makes, of a child's command and of what its environment has more, the command that runs it in a
     debugger; None: the child runs as it does without. beside: a command to run beside the child, or empty.
     terminal: the debugger talks to the user. fds: files that
-    become the child's, and are closed here."""
+    become the child's, and are closed here. says: what the child tells
+    once it waits for a debugger to connect."""
 
     under: Callable[[Sequence[str], Mapping[str, str]], list[str]] | None = None
     beside: Sequence[str] = ()
     terminal: bool = True
     fds: Sequence[int] = ()
+    says: str = ""
 
 
 class _Living(Protocol):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -153,6 +155,7 @@ def test_the_second_layer_of_a_dynamic_net(ws: Workspace, kind: Kind) -> None:
             mi.go()
             seen.append(mi.frames()[0][0])
         assert seen[0].startswith("crop") and seen[-1].startswith("double")
+        assert "fw_group_run" in [frame[0] for frame in mi.frames()]  # in local memory, among others
         assert mi.value("in_num") == "1" and mi.value("in_tensors[0].dims") == "4"
         mi.call("-break-delete")
         mi.call("-exec-continue")
@@ -251,6 +254,65 @@ def test_what_is_not_there_is_said(folder: Path, ws: Workspace) -> None:
     assert "error: --gdb: gdb is not installed" in done.stderr and "apt-get install gdb" in done.stderr
     done = tpulayer("test", "double", "--firmware", "arm", "--gdb", cwd=ws.root, env=nothing, code=3)
     assert "--gdb: gdb-multiarch is not installed" in done.stderr
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(0, marks=(needs_gdb, needs_gdbserver)),
+        pytest.param(1, marks=needs_arm_gdb),
+    ],
+)
+def test_an_editor_s_launch(ws: Workspace, number: int) -> None:
+    """What Visual Studio Code does with the two files, as far as gdb sees it."""
+    tpulayer("init", ".", "--vscode", cwd=ws.root)
+    launch, tasks = (
+        json.loads((ws.root / ".vscode" / name).read_text()) for name in ("launch.json", "tasks.json")
+    )
+    one = launch["configurations"][number]
+    (task,) = (task for task in tasks["tasks"] if task["label"] == one["preLaunchTask"])
+    (usual,) = re.findall(r"--gdb-port (\d+)$", task["command"])
+    port = str(free_port())
+    shell = task["options"]["shell"]
+    command = task["command"].replace("${input:layer}", "double").replace(usual, port)
+    ready = re.compile(task["problemMatcher"]["background"]["endsPattern"])
+    with subprocess.Popen(
+        [shell["executable"], *shell["args"], command],
+        cwd=ws.root,
+        env=environment(TPULAYER_PYTHON=sys.executable),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if ready.search(line):
+                break
+        else:
+            raise AssertionError("".join(said))
+        settings = [word for text in one["setupCommands"] for word in ("-ex", text["text"])]
+        words = [one["miDebuggerPath"], "-q", "-nx", "-i=mi", *settings]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as gdb:
+            assert gdb.stdin is not None and gdb.stdout is not None
+            mi = Mi(gdb.stdout.fileno(), gdb.stdin.fileno())
+            program = one["program"].replace("${workspaceFolder}", str(ws.root))
+            mi.call(f"-file-exec-and-symbols {program}")
+            mi.call(f"-target-select remote {one['miDebuggerServerAddress'].replace(usual, port)}")
+            mi.call("-break-insert -f --source bm_device_double.c --function double_local")
+            assert mi.go()["func"] == "double_local"
+            mi.call("-break-delete")
+            mi.call("-exec-continue")
+            assert "are equal to golden" in ends_well(process)
+            mi.call("-gdb-exit")
 
 
 @pytest.mark.slow

@@ -260,7 +260,8 @@ def _forget_changed(state: Path, root: Path, ninja_file: Path) -> None:
     """
     changed = manifest.changed_files(state)
     if changed:
-        for file in (ninja_file, ninja_file.parent / "sanitized" / ninja_file.name):
+        others = (ninja_file.parent / folder / ninja_file.name for folder in ("sanitized", "debug"))
+        for file in (ninja_file, *others):
             for output, sources in dependencies(root, file).items() if file.exists() else ():
                 if not changed.isdisjoint(sources):
                     output.unlink(missing_ok=True)
