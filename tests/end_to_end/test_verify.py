@@ -174,6 +174,30 @@ def test_a_net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "node " in first.lines[0] and strict.code == 1
 
 
+def test_a_net_with_a_part_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The element's command is found in the part that made it."""
+    monkeypatch.chdir(tmp_path)
+    nodes = [
+        helper.make_node(op, *ends)
+        for op, *ends in (
+            ("Exp", ["x"], ["a"]),
+            ("Det", ["a"], ["d"]),
+            ("Sigmoid", ["a"], ["y"]),
+            ("Exp", ["d"], ["e"]),
+        )
+    ]
+    shapes = {"x": [2, 3, 3], "y": [2, 3, 3], "e": [2]}
+    x, *ys = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items())
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(helper.make_graph(nodes, "net", [x], ys), opset_imports=opsets, ir_version=8)
+    onnx.save(model, str(tmp_path / "host.onnx"))
+    job = Job(None, ("host.onnx",), model=tmp_path / "host.onnx")
+    assert verify_all(job, Budget(2, 0.0)).code == 0
+    monkeypatch.setattr(nets, "tolerance", lambda dtype: 1e-12)
+    (first, *_) = verify_all(job, Budget(2, 0.0)).layers["host.onnx"].found
+    assert "TPU_UNARY, node unary_1" in first.lines[0]
+
+
 def test_a_net_with_a_layer_of_the_workspaces_own(ws: Workspace, tmp_path: Path) -> None:
     """onnxruntime computes the rest, the layer's golden function the layer; the layer's source is named."""
     node = helper.make_node("TPU_IGNORED", ["x"], ["y"], domain="tpulayer", factor=2.0)

@@ -11,10 +11,11 @@ import pytest
 from firmware_sim.errors import SourceError, UsageError
 from user_layers.testing import Case, Const, Input
 from user_layers.testing.collect import load_test
-from user_layers.verify.command import Budget
+from user_layers.verify.command import Budget, LayerReport, Report, lines
 from user_layers.verify.draw import drawn
 from user_layers.verify.sample import VALUES, Sample, shapes_of
 from user_layers.verify.shrink import smallest
+from user_layers.verify.streams import first_difference
 from user_layers.verify.target import Target
 from user_layers.verify.verdict import Failure
 from user_layers.verify.work import Job, parsed_values, sample_ticket
@@ -181,3 +182,26 @@ def test_a_file_that_says_it_wrong(more: str, told: str, tmp_path: Path) -> None
     path.write_text(text + more + "\n")
     with pytest.raises(SourceError, match=told):
         load_test(path)
+
+
+def test_the_first_command_that_differs() -> None:
+    one = bytes(range(128)) * 3
+    other = one[:130] + b"\xff" + one[131:]
+    assert first_difference(one, one) is None
+    assert first_difference(one, other) == 1
+    assert first_difference(one, one[:256]) == first_difference(one[:256], one) == 2
+
+
+def test_what_was_refused_is_told() -> None:
+    """By whom and why, reasons that differ in numbers only as one; and what was never tried."""
+    layer = LayerReport("some", 2)
+    layer.refused.update(["golden: no 3", "golden: no 4", "the layer: -2"])
+    layer.skipped.update([("local", "no local function")])
+    layer.held.update(["golden", "golden"])
+    assert list(lines(Report(5, {"some": layer}, 2.0))) == [
+        "some: 2 cases, 3 refused; held: golden 2",
+        "  refused 2 times by golden: no 3",
+        "  refused 1 times by the layer: -2",
+        "  local never tried: no local function",
+        "verify: everything holds; 2 cases, 1.0 a second, seed 5",
+    ]

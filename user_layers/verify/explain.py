@@ -89,7 +89,9 @@ class Traced:
             return ()
         for request in reversed(self._requests):
             tensors = {one.name: one for one in request.told.tensors}
-            tensor = tensors[self._outputs[output].name]
+            tensor = tensors.get(self._outputs[output].name)
+            if tensor is None:  # another part of a net that computes on the host in between
+                continue
             space, offset = locate(tensor.element(index, self._shapes[output]), tensor.name)
             found = Commands(request).origin(space, offset)
             if found:
