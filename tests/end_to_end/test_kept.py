@@ -62,6 +62,16 @@ def test_a_kernel(folder: Path, mode: int, code: int, told: str) -> None:
     assert told in again(folder, "odd", code).lower()
 
 
+def test_inputs_are_kept_as_they_were(folder: Path) -> None:
+    """The output goes into the input's file."""
+    before = (folder / "x.npy").read_bytes()
+    words = ["run_kernel", "--kernel", "odd.c", "--name", "odd", "--include", "more", "--in", "x=x.npy"]
+    words += ["--out", "y=1x4x1x8:float32:x.npy", "--arg", "mode=1", "--save-repro", "kept"]
+    tpulayer(*words, cwd=folder, code=5)
+    assert (folder / "x.npy").read_bytes() != before
+    assert (folder / "kept" / "odd" / "files" / "data" / "x.npy").read_bytes() == before
+
+
 def test_a_mistake_in_the_command_is_not_kept(folder: Path) -> None:
     words = ["run_kernel", "--kernel", "odd.c", "--name", "even", "--include", "more", "--save-repro", "kept"]
     tpulayer(*words, cwd=folder, code=2)

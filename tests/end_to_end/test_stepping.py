@@ -105,6 +105,26 @@ def test_from_a_pipe_and_in_a_program(folder: Path) -> None:
     assert done.returncode == 2 and "zz is no operand, tensor or address" in done.stderr
 
 
+def test_what_was_answered_before_a_line_that_fails(folder: Path) -> None:
+    done = tpulayer("step", "--json", "-x", "goto 1", "-x", "print zz", *RUN, cwd=folder, code=2)
+    answer = json.loads(done.stdout[done.stdout.index('{\n  "command": "step"') :])
+    assert [one["command"] for one in answer["answers"]] == ["goto 1"] and "zz is no operand" in done.stderr
+
+
+def test_a_program_that_fails_is_stepped_through(folder: Path) -> None:
+    (folder / "fails.py").write_text(
+        (folder / "program.py").read_text() + "raise ValueError('mine is wrong')\n"
+    )
+    done = tpulayer("step", "-x", "where", "fails.py", "word", cwd=folder)
+    assert "command 0 of 4" in done.stdout
+    assert "ValueError: mine is wrong" in done.stderr and "fails.py ended with exit code 1" in done.stderr
+
+
+def test_what_nothing_has_written_yet(session: Session) -> None:
+    session.do("goto 0")
+    assert str(session.do("check y want.npy")).endswith("; no command so far wrote that element")
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -117,6 +137,11 @@ def test_from_a_pipe_and_in_a_program(folder: Path) -> None:
         ("print 0x8000000", "give a shape"),
         ("print 0x8000000 1xtwo", "two is not a shape"),
         ("print 0x8000000 1x2 flaot32", "flaot32 is not a type"),
+        ("print 0x8000000 4 object", "object is not a type"),
+        ("print 0x8000000 4 U4", "U4 is not a type"),
+        ("print 0x8000000 0x4", "0x4 has no elements"),
+        ("print 0x100000000 99999x9999", "more than 64 MiB"),
+        ("check y none.npy", "none.npy cannot be read: No such file"),
         ("print 0x1 4", "no memory at address 0x1"),
         ("print opd0 float32 1x2", "an operand has its own shape"),
         ("check y", "usage: check NAME FILE.npy"),
@@ -160,6 +185,7 @@ def test_objects_show_themselves(session: Session) -> None:
 def test_what_cannot_be_stepped_through(folder: Path) -> None:
     for words, message in (
         (["step", "step", "test"], "step step"),
+        (["step", "profile", "--test", "double"], "step profile"),
         (["step", "--json", *RUN], "--json without --execute"),
         (["step", "--request", "3", "-x", "where", *RUN], "--request 3: there are 1"),
         (["step", "-x", "where", "list_layers", "--help"], "nothing ran on a device"),

@@ -10,17 +10,19 @@ import typer
 
 from firmware_sim.errors import TpulayerError, UsageError
 
+_LOOKING = ("profile", "step")  # each traces what runs, and only one of them can
+
 
 def run_another(words: Sequence[str], own: str) -> int:
     """Its exit code; that it failed is told on stderr, and ends nothing: it is often why somebody looks.
 
-    words: a command's name or a Python file, and its arguments. own: the command that looks, which cannot be
-    run inside itself. UsageError for that, and for a file that is not there.
+    words: a command's name or a Python file, and its arguments. own: the command that looks; none that
+    does can be run inside it. UsageError for that, and for a file that is not there.
     """
     from user_layers.cli import main
 
-    if words[0] == own:
-        raise UsageError(f"{own} {own}", hint=f"name the command that {own} is to look at")
+    if words[0] in _LOOKING:
+        raise UsageError(f"{own} {words[0]}", hint=f"name the command that {own} is to look at")
     code = main.run(words) if not words[0].endswith(".py") else _file(words)
     if code:
         typer.echo(f"{words[0]} ended with exit code {code}", err=True)
@@ -40,6 +42,11 @@ def _file(words: Sequence[str]) -> int:
     except TpulayerError as error:
         complain(error.message, error.hint)
         return error.exit_code
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        return 1
     except SystemExit as end:
         if isinstance(end.code, str):
             typer.echo(end.code, err=True)

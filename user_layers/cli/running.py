@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -283,6 +283,7 @@ def run_kernel(
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
     from firmware_sim.firmware.image import kind_named
     from user_layers.cli.keeping import arrays_of, headers_beside, headers_in, keeping, options, report_of
+    from user_layers.files import read_input
     from user_layers.kernels.words import run
 
     for_devices(time_limit, warnings, check, check_limit, schedule)
@@ -299,8 +300,12 @@ def run_kernel(
         checks = options(check=check, schedule=schedule, warnings=warnings, time_limit=time_limit)
         return ["run_kernel", *told, *options(include=folders, sanitize=sanitize, firmware=firmware), *checks]
 
+    data: dict[str, Content] = {}
+    for member, path in arrays_of(words[1]) if save_repro is not None else ():
+        with suppress(OSError):  # the run says it
+            data[f"data/{member}.npy"] = read_input(path)  # now: an --out may be the same file
+
     def files() -> dict[str, Content]:
-        data: dict[str, Content] = {f"data/{member}.npy": path for member, path in arrays_of(words[1])}
         return {**headers_beside(kernel, "kernel"), **headers_in(include, "include"), **data}
 
     with keeping(save_repro, name, again, files) as ended:

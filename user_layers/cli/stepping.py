@@ -65,19 +65,21 @@ def step(
 
 def _executed(session: Session, lines: list[str], *, as_json: bool) -> int:
     answers: list[dict[str, Any]] = []
-    for line in lines:
-        text = session.do(line)
-        if text is None:
-            break
-        answers.append({"command": line, "position": session.replay.position, "text": text})
-        if not as_json:
-            typer.echo(text)
-    if as_json:
-        from json import dumps
+    try:
+        for line in lines:
+            text = session.do(line)
+            if text is None:
+                break
+            answers.append({"command": line, "position": session.replay.position, "text": text})
+            if not as_json:
+                typer.echo(text)
+    finally:  # also of a line that cannot be carried out: what was answered before it
+        if as_json:
+            from json import dumps
 
-        replay = session.replay
-        about = {"number": session.number, "what": replay.request.what, "commands": len(replay)}
-        typer.echo(dumps({"command": "step", "request": about, "answers": answers}, indent=2))
+            replay = session.replay
+            about = {"number": session.number, "what": replay.request.what, "commands": len(replay)}
+            typer.echo(dumps({"command": "step", "request": about, "answers": answers}, indent=2))
     return 0
 
 

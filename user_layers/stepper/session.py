@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from user_layers.stepper.stepper import Stepper
 
 _SHOWN = 12  # commands, and lines of source before and behind
 _NAMES = 8  # of a list in a message
+_MOST_BYTES = 1 << 26  # at an address: each element takes some forty more while it is looked up
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,12 @@ class Session:
             if not more and not (named and self._is_tensor(what)):
                 raise UsageError(f"{what}: give a shape", hint=f"print {what} 1x4x8x8 float32")
             if more:
-                return self.replay.array(address, _shape(more[0]), *map(_dtype, more[1:]))
+                shape, dtype = _shape(more[0]), _dtype(more[1]) if more[1:] else "float32"
+                if math.prod(shape) * np.dtype(dtype).itemsize > _MOST_BYTES:
+                    raise UsageError(
+                        f"{more[0]} {dtype}: more than {_MOST_BYTES >> 20} MiB", hint="look at a part of it"
+                    )
+                return self.replay.array(address, shape, dtype)
         _at_most(more, 0, "a tensor has its own shape and type")
         if not self._is_tensor(what):
             known = [*operands, *(one.name for one in self.replay.request.told.tensors)]
@@ -349,19 +356,27 @@ def _number(text: str, what: str) -> int:
 def _read(path: Path) -> Array:
     try:
         return read_npy(io.BytesIO(read_input(path)))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
         raise UsageError(f"{path} is no .npy file: {error}") from None
 
 
 def _shape(text: str) -> tuple[int, ...]:
-    return tuple(_number(part, "a shape such as 1x4x8x8") for part in text.split("x"))
+    shape = tuple(_number(part, "a shape such as 1x4x8x8") for part in text.split("x"))
+    if 0 in shape:
+        raise UsageError(f"{text} has no elements", hint="a shape such as 1x4x8x8")
+    return shape
 
 
 def _dtype(text: str) -> str:
     try:
-        return str(np.dtype(text).name)
+        dtype = np.dtype(text)
     except TypeError:
-        raise UsageError(f"{text} is not a type", hint="for example float32, int8") from None
+        dtype = np.dtype(object)
+    if dtype.kind not in "biuf":
+        raise UsageError(f"{text} is not a type of numbers here", hint="for example float32, int8")
+    return str(dtype.name)
 
 
 def _at_most(words: Sequence[str], count: int, why: str) -> None:

@@ -28,7 +28,7 @@ class Blamed:
 
     def __str__(self) -> str:
         if not self.commands:
-            return f"{self.name}: {self.difference}; no command of this request wrote that element"
+            return f"{self.name}: {self.difference}; no command so far wrote that element"
         stored, made = (f"command {one.number}, {one.place}" for one in (self.commands[0], self.commands[-1]))
         if len(self.commands) == 1:
             return f"{self.name}: {self.difference}; written by {stored}"
