@@ -160,11 +160,12 @@ class _Begun:
 
     def end(self, what: str, cycles: float, where: Attribute | None, failed: str = "") -> None:
         """See current_trace.BegunRequest."""
-        if not self.path.is_file():
-            return
-        with self.path.open("rb") as file:
-            batches, sites = _read(file)
-        self.path.unlink()
+        batches: tuple[TracedBatch, ...] = ()
+        sites: tuple[Issued, ...] = ()
+        if self.path.is_file():  # not of a device process that could not start
+            with self.path.open("rb") as file:
+                batches, sites = _read(file)
+            self.path.unlink()
         if where is not None:
             batches, sites = _attributed(batches, sites, where)
         self.trace.requests.append(
@@ -203,6 +204,8 @@ def _read(file: IO[bytes]) -> tuple[tuple[TracedBatch, ...], tuple[Issued, ...]]
         except ValueError:
             break
         written = tuple(Written(Space(s), at, file.read(size)) for s, at, size in head["written"])
+        if any(len(one.data) < size for one, (_, _, size) in zip(written, head["written"], strict=True)):
+            break
         sites += [
             Issued("", 0, "", tuple(Frame(**frame) for frame in one["frames"]), one["layer"])
             for one in head["sites"]

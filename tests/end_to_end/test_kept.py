@@ -15,13 +15,16 @@ from user_layers.toolchain.targets import build_layers
 
 KERNEL = r"""
 #include "okk.h"
-#include "size.h"
+#include "sub/size.h"
+#include <shape.h>
+#include "../odd_part.c"
+#include "nowhere.h"
 
 typedef struct { unsigned long long y, x; int mode; } __attribute__((packed)) args_t;
 
 void odd(const void *args) {
     const args_t *p = args;
-    const dim4 shape = {1, 4, 1, WIDTH};
+    const dim4 shape = SHAPE;
     okk_initialize();
     if (p->mode != 1) okk_gdma_32bit_cpy_S2L(0, p->x, &shape, NULL, NULL);
     okk_gdma_32bit_cpy_L2S(p->y, 0, &shape, NULL, NULL);
@@ -35,9 +38,16 @@ OKKERNEL_FUNC_REGISTER(odd)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     path = tmp_path / "here"
-    (path / "more").mkdir(parents=True)
-    (path / "odd.c").write_text(KERNEL)
-    (path / "more" / "size.h").write_text("#define WIDTH 8\n")
+    for name, text in {
+        "src/odd.c": KERNEL.replace('#include "nowhere.h"', '#if 0\n#include "nowhere.h"\n#endif'),
+        "src/sub/size.h": '#include "../more.inc"\n',
+        "src/more.inc": "#define WIDTH 8\n",
+        "more/shape.h": "#define SHAPE {1, 4, 1, WIDTH}\n",
+        "odd_part.c": "/* empty */\n",
+        "other/odd.c": "int another_file_of_the_same_name;\n",
+    }.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
     np.save(path / "x.npy", np.arange(32, dtype=np.float32).reshape(1, 4, 1, 8))
     return path
 
@@ -53,7 +63,8 @@ def again(folder: Path, name: str, code: int) -> str:
 
 @pytest.mark.parametrize(("mode", "code", "told"), [(1, 5, "init.unwritten"), (2, 1, "assert")])
 def test_a_kernel(folder: Path, mode: int, code: int, told: str) -> None:
-    words = ["run_kernel", "--kernel", "odd.c", "--name", "odd", "--include", "more", "--in", "x=x.npy"]
+    words = ["run_kernel", "--kernel", "src/odd.c", "--kernel", "other/odd.c", "--name", "odd"]
+    words += ["--include", "more", "--in", "x=x.npy"]
     words += ["--out", "y=1x4x1x8:float32:y.npy", "--check", "memory,init", "--save-repro", "kept"]
     assert "kept" not in tpulayer(*words, "--arg", "mode=0", cwd=folder).stderr
     assert not (folder / "kept").exists()
@@ -65,7 +76,7 @@ def test_a_kernel(folder: Path, mode: int, code: int, told: str) -> None:
 def test_inputs_are_kept_as_they_were(folder: Path) -> None:
     """The output goes into the input's file."""
     before = (folder / "x.npy").read_bytes()
-    words = ["run_kernel", "--kernel", "odd.c", "--name", "odd", "--include", "more", "--in", "x=x.npy"]
+    words = ["run_kernel", "--kernel", "src/odd.c", "--name", "odd", "--include", "more", "--in", "x=x.npy"]
     words += ["--out", "y=1x4x1x8:float32:x.npy", "--arg", "mode=1", "--save-repro", "kept"]
     tpulayer(*words, cwd=folder, code=5)
     assert (folder / "x.npy").read_bytes() != before
@@ -73,7 +84,8 @@ def test_inputs_are_kept_as_they_were(folder: Path) -> None:
 
 
 def test_a_mistake_in_the_command_is_not_kept(folder: Path) -> None:
-    words = ["run_kernel", "--kernel", "odd.c", "--name", "even", "--include", "more", "--save-repro", "kept"]
+    words = ["run_kernel", "--kernel", "src/odd.c", "--name", "even", "--include", "more"]
+    words += ["--save-repro", "kept"]
     tpulayer(*words, cwd=folder, code=2)
     assert not (folder / "kept").exists()
 

@@ -160,6 +160,25 @@ def test_layers_tests(
     assert {"TPU_DOUBLE"} <= {one["name"] for one in found["layers"]}
     assert run(["profile", "--test", "doubel"]) == 2
     assert "double" in capfd.readouterr().err
+    golden = ws.tests_dir / "test_double.py"
+    golden.write_text(
+        "from user_layers.testing import Case\n\n"
+        "def golden(inputs, param):\n    return [inputs[0]]\n\n"
+        'CASES = [Case((1, 3, 2, 2), modes=("opt 0",))]\n'
+    )
+    assert run(["profile", "--test", "double"]) == 1
+    out, err = capfd.readouterr()
+    assert "DIFFERS in 12 of 12" in err and "profile of the tests" in out
+
+
+def test_a_net_that_runs_on_the_host_alone(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    node = onnx.helper.make_node("Sin", ["x"], ["y"])
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4]) for name in "xy"]
+    graph = onnx.helper.make_graph([node], "host", values[:1], values[1:])
+    opset = [onnx.helper.make_opsetid("", 13)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), str(folder / "host.onnx"))
+    assert run(["profile", "host.onnx"]) == 2
+    assert "nothing ran on a device" in capfd.readouterr().err
 
 
 def test_what_another_command_runs(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _VARIABLES = (variables.CHECK, variables.WARNINGS, variables.TIME_LIMIT, variables.FIRMWARE)
 _FOUND = (1, CheckError.exit_code)
 _LINES = 12  # of what was found
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 
 
 @dataclass
@@ -86,22 +88,37 @@ def options(**given: object) -> list[object]:
     return words
 
 
-def headers_beside(sources: Sequence[Path], folder: str) -> dict[str, Content]:
-    """C files, and the headers in their folders, as files in one folder."""
-    found: dict[str, Content] = {}
-    for source in sources:
-        for path in (*sorted(source.parent.glob("*.h")), source):
-            found[f"{folder}/{path.name}"] = read_input(path)
-    return found
+@dataclass(frozen=True)
+class Sources:
+    """C files with all that they include by a path, as they lie to each other: paths of the files among what
+    is kept, of the folders with headers, and the contents."""
+
+    kernels: tuple[str, ...]
+    folders: tuple[str, ...]
+    files: Mapping[str, Content]
 
 
-def headers_in(folders: Sequence[Path], name: str) -> dict[str, Content]:
-    """The headers below folders, as files in name0, name1, ..."""
-    return {
-        f"{name}{number}/{path.relative_to(folder)}": read_input(path)
-        for number, folder in enumerate(folders)
-        for path in sorted(folder.rglob("*.h"))
-    }
+def sources_of(kernels: Sequence[Path], folders: Sequence[Path], name: str) -> Sources:
+    """Files that an #include names and that are not there (the toolkit's, the system's) are left out."""
+    here = [path.resolve() for path in kernels]
+    around = [path.resolve() for path in folders]
+    found = dict.fromkeys(here)
+    for path in (waiting := list(here)):
+        for named in _INCLUDE.findall(read_input(path).decode(errors="replace")):
+            places = ((folder / named).resolve() for folder in (path.parent, *around))
+            there = next((place for place in places if place.is_file()), None)
+            if there is not None and there not in found:
+                found[there] = None
+                waiting.append(there)
+    top = Path(os.path.commonpath([*(path.parent for path in found), *around]))
+
+    def kept(path: Path) -> str:
+        return str(Path(name, path.relative_to(top)))
+
+    files: dict[str, Content] = {kept(path): path for path in found}
+    for folder in around:  # it has to be there, for the compiler
+        files.setdefault(f"{kept(folder)}/.keep", "")
+    return Sources(tuple(map(kept, here)), tuple(map(kept, around)), files)
 
 
 def arrays_of(given: Sequence[str]) -> list[tuple[str, Path]]:
@@ -109,18 +126,28 @@ def arrays_of(given: Sequence[str]) -> list[tuple[str, Path]]:
     return [(member, Path(path)) for member, _, path in (word.partition("=") for word in given)]
 
 
-def model_files(model: Path, inputs: Sequence[Path]) -> dict[str, Content]:
-    """A bmodel with what lies beside it for it, or a compiled folder; inputs; the layers of the workspace."""
+def model_files(model: Path, inputs: Sequence[Path], firmware: Path | None) -> dict[str, Content]:
+    """A bmodel with what lies beside it for it, or a compiled folder; inputs by `input_name`; the layers of
+    the workspace; a firmware's file, and those of its pair."""
     from user_layers.bmodel.directory import SITES
     from user_layers.repro import workspace_files
     from user_layers.workspace import Workspace
 
     ws = Workspace.around()
     found: dict[str, Content] = {} if ws is None else workspace_files(ws)
-    found[model.name] = model
-    if model.is_file() and (sites := model.with_name(SITES)).is_file():
-        found[sites.name] = sites
-    return {**found, **{path.name: path for path in inputs}}
+    whole = model.resolve()
+    found[f"model/{whole.name}"] = whole
+    if whole.is_file() and (sites := whole.with_name(SITES)).is_file():
+        found[f"model/{sites.name}"] = sites
+    if firmware is not None:
+        beside = firmware.parent.glob("*.bin") if firmware.suffix == ".bin" else ()
+        found |= {f"firmware/{path.name}": path for path in (firmware, *beside)}
+    return {**found, **{input_name(k, path): path for k, path in enumerate(inputs)}}
+
+
+def input_name(number: int, path: Path) -> str:
+    """What an input's file is called among those that are kept."""
+    return f"inputs/{number}/{path.name}"
 
 
 def report_of(findings: Sequence[Finding]) -> str:

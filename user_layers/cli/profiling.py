@@ -155,7 +155,11 @@ def profile(
                 code = run_another(other, "profile")
             found = made.profile
         elif test:
-            found = run.tests(test, firmware, progress.step)
+            unequal: list[str] = []
+            found = run.tests(test, firmware, progress.step, unequal.append)
+            for line in unequal:
+                typer.echo(line, err=True)
+            code = 1 if unequal else 0
         else:
             assert model is not None
             from user_layers.bmrt.check_model import CheckOptions
@@ -168,6 +172,8 @@ def profile(
                 more = weight, shapes or (), opt, dynamic, custom or ()
                 found = run.model(run.ModelWords(model, *more), options, progress.step)
         progress.done()
+    if not found.requests and not is_another:
+        raise UsageError("nothing ran on a device", hint="`tpulayer explain MODEL` says what runs where")
     _write(found, html, perfetto)
     if json:
         from user_layers.profile.document import profile_json

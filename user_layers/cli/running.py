@@ -182,17 +182,23 @@ def check(
     from json import dumps
 
     from user_layers.bmrt.check_model import CheckOptions, Looked, run
-    from user_layers.cli.keeping import keeping, model_files, options, report_of
+    from user_layers.cli.keeping import input_name, keeping, model_files, options, report_of
 
     for_devices(time_limit, None, check, check_limit, schedule)
     asked = CheckOptions(model, net, stage, tuple(input or ()), seed, firmware)
 
-    def words() -> list[object]:
-        given = options(net=net, stage=stage, seed=seed, input=[path.name for path in input or ()])
-        checks = options(check=check, schedule=schedule, time_limit=time_limit)
-        return ["check", model.name, *given, *checks, *options(firmware=firmware)]
+    inputs = input or []
+    own = Path(firmware) if firmware is not None and Path(firmware).exists() else None
 
-    with keeping(save_repro, f"check-{model.stem}", words, lambda: model_files(model, input or ())) as ended:
+    def words() -> list[object]:
+        given = [input_name(number, path) for number, path in enumerate(inputs)]
+        told = options(net=net, stage=stage, seed=seed, input=given)
+        told += options(firmware=firmware if own is None else f"firmware/{own.name}")
+        checks = options(check=check, schedule=schedule, time_limit=time_limit)
+        return ["check", f"model/{model.resolve().name}", *told, *checks]
+
+    name = f"check-{model.resolve().stem}"
+    with keeping(save_repro, name, words, lambda: model_files(model, inputs, own)) as ended:
         looked: list[Looked] = []
         with checking(sarif) as found:
             for one in run(asked):
@@ -282,7 +288,7 @@ def run_kernel(
 ) -> int:
     """Build a free kernel from a C file and run it on the emulated device with numpy arrays."""
     from firmware_sim.firmware.image import kind_named
-    from user_layers.cli.keeping import arrays_of, headers_beside, headers_in, keeping, options, report_of
+    from user_layers.cli.keeping import arrays_of, keeping, options, report_of, sources_of
     from user_layers.files import read_input
     from user_layers.kernels.words import run
 
@@ -292,13 +298,13 @@ def run_kernel(
     start = in_gdb(gdb, gdb_command, gdb_port)
 
     def again() -> list[object]:
-        kernels = [f"kernel/{path.name}" for path in kernel]
-        folders = [f"include{number}" for number in range(len(include))]
+        sources = sources_of(kernel, include, "kernel")
         inputs = [f"{member}=data/{member}.npy" for member, _ in arrays_of(words[1])]
         made = [":".join(text.split(":")[:2]) for text in words[2]]
-        told = options(kernel=kernels, name=name, arg=words[0], in_=inputs, out=made, struct=struct)
+        told = options(kernel=sources.kernels, name=name, arg=words[0], in_=inputs, out=made, struct=struct)
+        told += options(include=sources.folders, sanitize=sanitize, firmware=firmware)
         checks = options(check=check, schedule=schedule, warnings=warnings, time_limit=time_limit)
-        return ["run_kernel", *told, *options(include=folders, sanitize=sanitize, firmware=firmware), *checks]
+        return ["run_kernel", *told, *checks]
 
     data: dict[str, Content] = {}
     for member, path in arrays_of(words[1]) if save_repro is not None else ():
@@ -306,7 +312,7 @@ def run_kernel(
             data[f"data/{member}.npy"] = read_input(path)  # now: an --out may be the same file
 
     def files() -> dict[str, Content]:
-        return {**headers_beside(kernel, "kernel"), **headers_in(include, "include"), **data}
+        return {**sources_of(kernel, include, "kernel").files, **data}
 
     with keeping(save_repro, name, again, files) as ended:
         debugger = nullcontext() if start is None else start(kind_named(firmware, "--firmware"), [name])

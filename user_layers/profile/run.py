@@ -133,9 +133,10 @@ def model(words: ModelWords, options: CheckOptions, step: Step) -> Profile:
         return bmodel(replace(options, model=Path(folder)), str(words.path))
 
 
-def tests(names: Sequence[str], firmware: str | None, step: Step) -> Profile:
-    """Of the cases of layers' tests, in all their modes; their results do not count. firmware: native, the
-    usual one, or arm. Errors: those of `tpulayer test`; UsageError for a firmware that is not built."""
+def tests(names: Sequence[str], firmware: str | None, step: Step, wrong: Step) -> Profile:
+    """Of the cases of layers' tests, in all their modes. wrong: gets a line for each case that is not equal.
+    firmware: native, the usual one, or arm. Errors: those of `tpulayer test`; UsageError for a firmware that
+    is not built."""
     from user_layers.testing.collect import find_tests, load_test
     from user_layers.testing.run import check_built, open_toolkits, run_cases
     from user_layers.workspace import Workspace
@@ -152,6 +153,8 @@ def tests(names: Sequence[str], firmware: str | None, step: Step) -> Profile:
             test = load_test(path)
             step(f"{test.name}: {len(test.cases)} cases")
             for result in run_cases(ws, {kind: toolkits[kind]}, test.name, test.golden, test.cases):
+                if result.problem:
+                    wrong(f"{test.name} {result}")
                 what = f"{test.name} {result.case}: {result.mode}"
                 trace.requests[named:] = [replace(one, what=what) for one in trace.requests[named:]]
                 named = len(trace.requests)
