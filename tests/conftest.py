@@ -38,6 +38,9 @@ _FOLDERS = ("unit", "firmware", "end_to_end", "oracle", *_FRAMEWORKS)  # each is
 _ASKED_FOR = ("oracle", "slow", *_FRAMEWORKS)  # run only when -m names them
 
 
+collect_ignore = ["sources"]  # workspaces' own tests, which tests of theirs run
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """The emulator's compiled loops are made once, before any test, and not by the processes of xdist."""
     if not hasattr(config, "workerinput") and not config.option.collectonly:

@@ -150,6 +150,8 @@ class Checker:
     def wrote(self, start: int, nbytes: int) -> None:
         """The host wrote a range of DDR, given by its offset."""
         self.shadow.write(Space.DDR, start, nbytes)
+        if self._gaps is not None:
+            self._gaps.wrote(start, nbytes)
 
     def anew(self, start: int, nbytes: int) -> None:
         """A range of DDR was handed out, or given back."""

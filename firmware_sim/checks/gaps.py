@@ -52,6 +52,13 @@ class Gaps:
         if (area := self._objects.at(start)) is not None:
             self._left.pop(area.start, None)
 
+    def wrote(self, start: int, nbytes: int) -> None:
+        """The host wrote there: no launch leaves that out any more."""
+        for area, one in self._left.items():
+            if one is not None and one.overlaps(start, nbytes):
+                rest = one.outside(start, nbytes)
+                self._left[area] = rest if len(rest.ranges) else None
+
     def end(self, kernel: Callable[[], tuple[Frame, ...]], doubtful: list[Stored]) -> list[Stored]:
         """A free kernel has returned: what is left unwritten. kernel: the line of its function; doubtful:
         what was written and depends on unwritten memory, which is not meant."""

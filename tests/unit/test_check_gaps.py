@@ -70,6 +70,17 @@ def test_a_buffer_that_is_never_written_names_the_kernel() -> None:
     assert finding.by is not None and finding.by.frames == FUNCTION
 
 
+def test_what_the_host_wrote_meanwhile_is_not_left_out() -> None:
+    """Also by a launch that does not touch the buffer, for which nothing is looked at again."""
+    kernels = Kernels()
+    assert text(kernels.launch(wrote(START, 24))) == [(24, 276)]
+    kernels.shadow.write(Space.DDR, START, 48)
+    kernels.gaps.wrote(START, 48)
+    assert text(kernels.launch()) == [(48, 252)]
+    kernels.gaps.wrote(START, 300)
+    assert text(kernels.launch()) == []
+
+
 def test_what_is_left_names_the_newest_command_that_writes_the_buffer() -> None:
     kernels = Kernels()
     left = kernels.launch(wrote(START, 100), wrote(START + 120, 80), wrote(START, 300, READS))

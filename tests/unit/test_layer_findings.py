@@ -42,7 +42,8 @@ def given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Given:
         golden = None
 
     monkeypatch.setattr(running, "run_cases", results)
-    monkeypatch.setattr(running, "open_toolkits", lambda _: nullcontext({"native": None, "arm": None}))
+    monkeypatch.setattr(running, "built_firmware", lambda *_: {})
+    monkeypatch.setattr(running, "open_toolkits", lambda *_: nullcontext({"native": None, "arm": None}))
     monkeypatch.setattr(running, "check_built", lambda _: None)
     monkeypatch.setattr(collect, "find_tests", lambda *_: [Path("test_thing.py")])
     monkeypatch.setattr(collect, "load_test", lambda _: Test())
