@@ -185,6 +185,7 @@ def test_objects_show_themselves(session: Session) -> None:
 def test_what_cannot_be_stepped_through(folder: Path) -> None:
     for words, message in (
         (["step", "step", "test"], "step step"),
+        (["step", "verify", "double"], "step verify"),
         (["step", "profile", "--test", "double"], "step profile"),
         (["step", "--json", *RUN], "--json without --execute"),
         (["step", "--request", "3", "-x", "where", *RUN], "--request 3: there are 1"),

@@ -10,7 +10,7 @@ import typer
 
 from firmware_sim.errors import TpulayerError, UsageError
 
-_LOOKING = ("profile", "step")  # each traces what runs, and only one of them can
+_LOOKING = ("profile", "step", "verify")  # each traces what runs, and only one of them can
 
 
 def run_another(words: Sequence[str], own: str) -> int:

@@ -48,7 +48,7 @@ def step(
     if json and not execute:
         raise UsageError("--json without --execute", hint="add -x 'until crop.c:17' or the like")
     with traced(memories=range(_KEPT) if request is None else (request,)) as trace:
-        run_another(words, "step")
+        code = run_another(words, "step")
     if request is not None and request >= len(trace.requests):
         raise UsageError(f"--request {request}: there are {len(trace.requests)}, counted from 0")
     wrong = first_wrong(trace.requests)
@@ -57,6 +57,8 @@ def step(
         with traced(memories=(wrong,)) as trace:
             run_another(words, "step")
     session = Session(trace.requests)
+    if code and wrong is None:
+        typer.echo("none of its launches failed: what is wrong came before or behind them", err=True)
     if execute:
         return _executed(session, execute, as_json=json)
     _asked(session)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from firmware_sim.checks.finding import Finding
 
 PROPERTIES = {
-    "golden": "the global function gives what golden does, a net by itself what onnxruntime does",
+    "golden": "alone it gives what its reference does",
     "local": "tiles in local memory, cut wherever the descriptor allows it, give the same",
     "window": "the shape function of a tile says the tile that the descriptor's windows promise",
     "dynamic": "a dynamic net gives the same, for the shapes it was compiled for and for smaller ones",
