@@ -158,4 +158,5 @@ def tests(names: Sequence[str], firmware: str | None, step: Step, wrong: Step) -
                 what = f"{test.name} {result.case}: {result.mode}"
                 trace.requests[named:] = [replace(one, what=what) for one in trace.requests[named:]]
                 named = len(trace.requests)
-    return profile_of(trace.requests, f"the tests of {', '.join(path.stem for path in paths)}")
+    layers = ", ".join(path.stem.removeprefix("test_") for path in paths)
+    return profile_of(trace.requests, f"the tests of {layers}")
