@@ -5,8 +5,8 @@
 
 rewrites tests/thorough.txt, one test to a line, from what pytest says of durations. The default run keeps the
 shortest tests, as many as take `--budget` seconds of both processes together; for each test function its
-quickest parameter counts a third, so that the run still tries most functions once. What is not in the logs stays
-as it is.
+quickest parameter counts a third, so that the run still tries most functions once. What is not in the logs
+stays as it is.
 """
 
 from __future__ import annotations
