@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests import thorough
-from tests.paths import GOLDEN, ROOT
+from tests.paths import GOLDEN
 from tests.support import examples as _profiles  # noqa: F401 (registers hypothesis' profiles)
 from tests.support import firmware_harness
 from tests.support.shared import made_once
@@ -27,7 +27,7 @@ settings.load_profile("suite")
 
 # envsetup.sh puts the bare commands there; advice is worded by it, and should be however the suite is called
 os.environ["PATH"] = os.pathsep.join(
-    part for part in os.environ["PATH"].split(os.pathsep) if Path(part) != ROOT / "tool"
+    part for part in os.environ["PATH"].split(os.pathsep) if not Path(part, "build_layers").exists()
 )
 
 # The tests start thousands of processes: none but the first compiles the toolkit's modules.
