@@ -32,8 +32,8 @@ _LAYERS_FROM = 4  # the level of --v that tells of each layer
 @dataclass(frozen=True)
 class BmnetuOptions:
     """The command's options as they are written. shapes: "[1,3,416,416],[1,10]", of the inputs in their
-    order; dyn, cmp: "true" or "false"; max_n: the largest batch of a dynamic net; v: 0 to 4; table: what values
-    tensors take, for 8-bit integers."""
+    order; dyn, cmp: "true" or "false"; max_n: the largest batch of a dynamic net; v: 0 to 4; table: which
+    values tensors take, for 8-bit integers."""
 
     model: Path
     weight: Path | None = None
