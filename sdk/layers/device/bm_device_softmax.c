@@ -44,62 +44,65 @@ typedef struct {
 
 /* ---- where the reduced dimension fits into a lane: one pass ---- */
 
-/* y = x op b for each row of a tile: b is the first row of a tensor that lies as x does. */
+/* y = x op b for each row of a block: b is one row of each. */
 typedef void (*row_op)(local_addr_t, local_addr_t, local_addr_t, const dim4 *, const dim4 *, const dim4 *,
                        const dim4 *);
-static void with_row(row_op op, local_addr_t y, local_addr_t x, local_addr_t b, const bm_reduce_block *s) {
-    const dim4 flat = {1, s->channels, 1, s->rows * s->width}, shape = {1, s->channels, s->rows, s->width};
-    dim4 stride;
+static void with_row(row_op op, local_addr_t y, local_addr_t x, local_addr_t b, const bm_fold_shape *s) {
+    const dim4 flat = {1, s->lanes, 1, s->each * s->reduced * s->width}, row = {1, s->lanes, 1, s->each * s->width};
+    dim4 stride, once, shape = {s->each, s->lanes, s->reduced, s->width};
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &flat);
+    okk_128_byte_aligned_stride_for_32bit(&once, 0, &row);
+    stride.n = s->reduced * s->width;
     stride.h = s->width;
-    dim4 once = stride;
+    once.n = s->width;
     once.h = 0;
+    if (s->width == 1) { /* rows of single words: columns */
+        shape = (dim4){1, s->lanes, s->each, s->reduced};
+        stride.h = s->reduced;
+        once.h = 1;
+        once.w = 0;
+    }
     op(y, x, b, &shape, &stride, &stride, &once);
 }
 
 /* y and x have BYTES each, so have the three work buffers from `work` on. x is overwritten. */
-static void compute(const softmax *j, const bm_reduce_block *s, local_addr_t y, local_addr_t x, local_addr_t work) {
-    const dim4 flat = {1, s->channels, 1, s->rows * s->width}, row = {1, s->channels, 1, s->width};
-    const local_addr_t power = j->log ? work + BYTES : y;
-    dim4 stride;
-    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &flat);
-    bm_fold_rows(BM_FOLD_MAX, work, x, s->channels, s->rows, s->width);
-    with_row(okk_bdc_sub, x, x, work, s);
+static void compute(const softmax *j, const bm_fold_shape *s, local_addr_t y, local_addr_t x, local_addr_t work) {
+    const dim4 flat = {1, s->lanes, 1, s->each * s->reduced * s->width}, row = {1, s->lanes, 1, s->each * s->width};
+    const local_addr_t power = j->log ? work + BYTES : y, each = work + 2 * BYTES;
+    bm_fold_rows(BM_FOLD_LARGEST, each, x, work, s);
+    with_row(okk_bdc_sub, x, x, each, s);
     if (j->log) okk_bdc_32bit_cpy(y, x, &flat, NULL, NULL); /* the differences are needed again */
-    const dim4 lines = bm_flat(&flat);
-    bm_exp(power, j->log ? y : x, work, &lines);
-    bm_fold_rows(BM_FOLD_SUM, work, power, s->channels, s->rows, s->width);
+    bm_exp_below(power, x, work, &flat);
+    bm_fold_rows(BM_FOLD_SUM, each, power, work, s);
     if (j->log) {
-        /* `power` and y are free now. */
-        const local_addr_t sum = power;
-        okk_bdc_32bit_cpy(y, work, &row, NULL, &stride);
-        bm_log(sum, y, work, work + 2 * BYTES, &row);
-        okk_bdc_32bit_cpy(work, sum, &row, &stride, NULL);
-        with_row(okk_bdc_sub, y, x, work, s);
+        bm_log(x, each, work, power, &row);
+        with_row(okk_bdc_sub, y, y, x, s);
         return;
     }
-    bm_row_reciprocals(x, work, &row, &stride);
-    with_row(okk_bdc_mul, y, y, x, s);
+    okk_bdc_reciprocal(each, each, &row, NULL, NULL);
+    with_row(okk_bdc_mul, y, y, each, s);
 }
 
 static void one_pass(const softmax *j) {
-    const bm_reduce_cut cut = bm_reduce_cut_of(j->outer, j->reduced, j->inner, WORDS, 1);
+    const bm_reduce_use use = {j->outer, j->reduced, j->inner, .words = WORDS, .most_each = WORDS, .cycles = 35,
+                               .whole = true, .maps = true};
+    const bm_reduce_cut cut = bm_reduce_cut_of(&use);
     const local_addr_t work = 4 * BYTES;
     bm_reduce_block now = {0}, next, stored = {0};
-    bm_reduce_measure(&cut, j->outer, j->reduced, j->inner, &now);
-    bm_reduce_move(&cut, &now, j->in, j->reduced, j->inner, 0, 0, now.rows, true);
+    bm_reduce_measure(&cut, &use, &now);
+    bm_reduce_load(&cut, &use, &now, j->in, 0);
     local_addr_t at = 0, stored_at = 0;
     for (bool more = true, storing = false; more || storing;) {
         const bool computing = more;
         okk_parallel_start();
         if (computing) {
+            const bm_fold_shape shape = {bm_reduce_lanes(&now), now.each, now.rows, now.width};
             next = now;
-            more = bm_reduce_next(&cut, j->outer, j->reduced, j->inner, &next);
-            if (more) bm_reduce_move(&cut, &next, j->in, j->reduced, j->inner, BYTES - at, 0, next.rows, true);
-            compute(j, &now, 2 * BYTES + at, at, work);
+            more = bm_reduce_next(&cut, &use, &next);
+            if (more) bm_reduce_load(&cut, &use, &next, j->in, BYTES - at);
+            compute(j, &shape, 2 * BYTES + at, at, work);
         }
-        if (storing)
-            bm_reduce_move(&cut, &stored, j->out, j->reduced, j->inner, 2 * BYTES + stored_at, 0, stored.rows, false);
+        if (storing) bm_reduce_store(&cut, &use, &stored, j->out, 2 * BYTES + stored_at, false);
         okk_parallel_end();
         storing = computing;
         stored = now;

@@ -1,0 +1,120 @@
+#include "bm_atomic.h"
+#include "bm_layer_local.h"
+#include "bm_layer_reduce.h"
+
+void bm_fold_two(int fold, local_addr_t dst, local_addr_t a, local_addr_t b, const dim4 *shape, const dim4 *dst_stride,
+                 const dim4 *a_stride, const dim4 *b_stride) {
+    switch (fold) {
+    case BM_FOLD_SUM:
+        okk_bdc_add(dst, a, b, shape, dst_stride, a_stride, b_stride);
+        break;
+    case BM_FOLD_MAX:
+    case BM_FOLD_LARGEST:
+        okk_bdc_max(dst, a, b, shape, dst_stride, a_stride, b_stride);
+        break;
+    case BM_FOLD_MIN:
+        okk_bdc_min(dst, a, b, shape, dst_stride, a_stride, b_stride);
+        break;
+    default:
+        okk_bdc_mul(dst, a, b, shape, dst_stride, a_stride, b_stride);
+        break;
+    }
+}
+
+void bm_fold_last(int fold, local_addr_t dst, local_addr_t src, const dim4 *lines, const dim4 *stride, int reduced) {
+    const int width = lines->w;
+    dim4 shape = *lines;
+    if (reduced == 1 && dst != src) {
+        okk_bdc_32bit_cpy(dst, src, &shape, stride, stride);
+        return;
+    }
+    while (reduced > 1) {
+        const int pairs = reduced / 2, kept = reduced - pairs;
+        shape.w = pairs * width;
+        bm_fold_two(fold, dst, src, src + 4u * (local_addr_t)(kept * width), &shape, stride, stride, stride);
+        if (kept > pairs && dst != src) {
+            const local_addr_t at = 4u * (local_addr_t)(pairs * width);
+            shape.w = width;
+            okk_bdc_32bit_cpy(dst + at, src + at, &shape, stride, stride);
+        }
+        src = dst;
+        reduced = kept;
+    }
+}
+
+/* ---- by pools ---- */
+
+/* `each` times `reduced` rows of `width` words, and what becomes of `taps` rows each. */
+typedef struct {
+    int fold, lanes, taps, width;
+} pooled;
+
+static void pool(const pooled *p, local_addr_t dst, local_addr_t src, int results) {
+    /* Single words are columns of a row each, so that the window steps by rows. */
+    const bool words = p->width == 1;
+    const unsigned int h = (unsigned)(words ? results : results * p->taps), w = (unsigned)(words ? p->taps : p->width);
+    const unsigned int lanes = (unsigned)p->lanes, kernel_h = words ? 1 : (unsigned)p->taps, kernel_w = words ? w : 1;
+    if (p->fold == BM_FOLD_SUM) {
+        const SumPoolParam q = {.input_addr = src, .output_addr = dst, .input_shape = {1, lanes, h, w},
+                                .kernel_h = kernel_h, .kernel_w = kernel_w, .stride_h = kernel_h, .stride_w = 1,
+                                .coeff = 1.0f};
+        bm_atomic_sum_pool(&q);
+        return;
+    }
+    const dim4 shape = {1, p->lanes, (int)h, (int)w};
+    const dim2 stride = {(int)kernel_h, 1};
+    okk_bdc_max_pool2d(dst, src, &shape, (int)kernel_h, (int)kernel_w, NULL, &stride);
+}
+
+/* All `results`, in as many commands as the window's side needs. */
+static void pool_all(const pooled *p, local_addr_t dst, local_addr_t src, int results) {
+    const int side = p->width == 1 ? 1 : p->taps;
+    const int most = CHIP_WINDOW_SIDE_MAX / side / CHIP_ALIGN_WORDS * CHIP_ALIGN_WORDS; /* whole lines of all */
+    for (int done = 0; done < results; done += most)
+        pool(p, dst + 4u * (local_addr_t)(done * p->width), src + 4u * (local_addr_t)(done * p->taps * p->width),
+             smaller(most, results - done));
+}
+
+/* How many of `reduced` rows a pool makes one of: a divisor, so that as few pools follow as possible; 1: none. */
+static int taps_of(int fold, int reduced, int width) {
+    const int chain = fold == BM_FOLD_SUM ? BM_FOLD_CHAIN : 2 * BM_FOLD_CHAIN;
+    const int most = width == 1 ? chain : CHIP_WINDOW_STEP_MAX;
+    int best = 1;
+    for (int taps = 4; taps <= most && taps <= reduced; taps++)
+        if (reduced % taps == 0 && (best == 1 || reduced / best > most || reduced / taps >= 4)) best = taps;
+    return reduced <= most ? reduced : best;
+}
+
+/* Whether all of it can be made by pools, or all but some rows at the end that an addition joins to the others. */
+static bool by_pools(int fold, const bm_fold_shape *s) {
+    if (fold != BM_FOLD_SUM && fold != BM_FOLD_LARGEST) return false;
+    if (s->width > CHIP_WINDOW_SIDE_MAX || s->reduced == 1) return false;
+    for (int left = s->reduced; left > 1;) {
+        const int taps = taps_of(fold, left, s->width);
+        if (taps == 1) return false;
+        left /= taps;
+    }
+    return true;
+}
+
+void bm_fold_rows(int fold, local_addr_t dst, local_addr_t src, local_addr_t work, const bm_fold_shape *s) {
+    const dim4 whole = {1, s->lanes, 1, s->each * s->reduced * s->width}, lines = {1, s->lanes, s->each, s->width};
+    dim4 stride;
+    if (by_pools(fold, s)) {
+        pooled p = {fold, s->lanes, 1, s->width};
+        const local_addr_t upper = 4u * (local_addr_t)local_line(s->each * s->width * (s->reduced / 4));
+        bool up = false;
+        for (int left = s->reduced; left > 1; left /= p.taps) {
+            p.taps = taps_of(fold, left, s->width);
+            const local_addr_t to = left == p.taps ? dst : up ? work + upper : work;
+            pool_all(&p, to, src, s->each * (left / p.taps));
+            src = to;
+            up = !up;
+        }
+        return;
+    }
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &whole);
+    stride.h = s->reduced * s->width;
+    if (s->reduced > 1) bm_fold_last(fold, work, src, &lines, &stride, s->reduced);
+    okk_bdc_32bit_cpy(dst, s->reduced > 1 ? work : src, &lines, NULL, &stride);
+}
