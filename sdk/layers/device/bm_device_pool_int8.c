@@ -108,7 +108,7 @@ int pool_int8_global(const void *param, const int param_size, const tpu_tensor_t
     okk_initialize();
     bm_pool_prepare(&r, &window, &out_tensors[0], &in_tensors[0]);
     if (p->mode == POOL_AVERAGE)
-        bm_pool_fill_weights(r.plan.temporary, r.plan.c, r.plan.kernel_h, r.plan.kernel_w, p->multiplier);
+        bm_pool_fill_weights(r.plan.temporary, r.plan.c * r.plan.bands, r.plan.kernel_h, r.plan.kernel_w, p->multiplier);
     bm_pool_run(&r);
     okk_poll();
     return BM_LAYER_OK;
