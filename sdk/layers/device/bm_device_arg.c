@@ -109,7 +109,7 @@ int arg_global(const void *param, const int param_size, const tpu_tensor_t *in_t
     const int dims = (int)in->dims, axis = bm_layer_axis(p->axis, dims), reduced = in->shape[axis];
     const int outer = (int)bm_layer_elements(in->shape, 0, axis);
     const int inner = (int)bm_layer_elements(in->shape, axis + 1, dims);
-    const bm_reduce_use use = {outer, reduced, inner, .words = WORDS, .most_each = WORDS, .cycles = 9};
+    const bm_reduce_use use = {outer, reduced, inner, .words = WORDS, .most_each = WORDS, .cycles = 9, .commands = 12};
     const bm_reduce_cut cut = bm_reduce_cut_of(&use);
     bm_reduce_block now = {0}, next, stored = {0};
 

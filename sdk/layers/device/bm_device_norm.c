@@ -127,7 +127,7 @@ static void spread(local_addr_t target, system_addr_t source, int length) {
 }
 
 static void one_pass(const norm *n) {
-    const bm_reduce_use use = {n->rows, n->length, 1, .words = WORDS, .most_each = ROWS_MOST, .cycles = 12,
+    const bm_reduce_use use = {n->rows, n->length, 1, .words = WORDS, .most_each = ROWS_MOST, .cycles = 12, .commands = 12,
                                .whole = true, .maps = true};
     const bm_reduce_cut cut = bm_reduce_cut_of(&use);
     bm_reduce_block now = {0}, next, stored = {0};

@@ -1,6 +1,7 @@
 #include "bm_atomic.h"
 #include "bm_layer_local.h"
 #include "bm_layer_reduce.h"
+#include "bm_layer_words.h"
 
 void bm_fold_two(int fold, local_addr_t dst, local_addr_t a, local_addr_t b, const dim4 *shape, const dim4 *dst_stride,
                  const dim4 *a_stride, const dim4 *b_stride) {
@@ -85,36 +86,85 @@ static int taps_of(int fold, int reduced, int width) {
     return reduced <= most ? reduced : best;
 }
 
-/* Whether all of it can be made by pools, or all but some rows at the end that an addition joins to the others. */
-static bool by_pools(int fold, const bm_fold_shape *s) {
-    if (fold != BM_FOLD_SUM && fold != BM_FOLD_LARGEST) return false;
-    if (s->width > CHIP_WINDOW_SIDE_MAX || s->reduced == 1) return false;
-    for (int left = s->reduced; left > 1;) {
-        const int taps = taps_of(fold, left, s->width);
+static bool pools(int fold, int reduced, int width) {
+    while (reduced > 1) {
+        const int taps = taps_of(fold, reduced, width);
         if (taps == 1) return false;
-        left /= taps;
+        reduced /= taps;
     }
     return true;
+}
+
+/* How many rows the first pool makes one of; those at the end that are left over are joined to what it made, where
+ * a lane holds rows of one element only. 0: pools cannot make it. */
+static int first_taps(int fold, const bm_fold_shape *s) {
+    if ((fold != BM_FOLD_SUM && fold != BM_FOLD_LARGEST) || s->width > CHIP_WINDOW_SIDE_MAX || s->reduced == 1) return 0;
+    if (pools(fold, s->reduced, s->width)) return taps_of(fold, s->reduced, s->width);
+    if (s->each > 1) return 0;
+    for (int taps = smaller(BM_FOLD_CHAIN, s->width == 1 ? BM_FOLD_CHAIN : CHIP_WINDOW_STEP_MAX); taps >= 4; taps--)
+        if (s->reduced % taps <= s->reduced / taps && pools(fold, s->reduced / taps, s->width)) return taps;
+    return 0;
+}
+
+/* ---- where pools cannot make all of it ---- */
+
+/* As many rows as half of them and some that change nothing, which pools can fold; 0: there is no such number. */
+static int filled_half(int fold, const bm_fold_shape *s) {
+    const int kept = divide_up(s->reduced, 2);
+    if ((fold != BM_FOLD_SUM && fold != BM_FOLD_LARGEST) || s->reduced < 16 || s->width > CHIP_WINDOW_SIDE_MAX) return 0;
+    for (int rows = kept; rows <= kept + kept / 8; rows++)
+        if (pools(fold, rows, s->width)) return rows;
+    return 0;
+}
+
+/* y = the first half of the rows joined with the second, `filled` rows of each. */
+static void halve(int fold, local_addr_t y, local_addr_t x, const bm_fold_shape *s, int filled) {
+    const int width = s->width, pairs = s->reduced / 2, kept = s->reduced - pairs;
+    const dim4 there = {1, s->lanes, 1, s->each * s->reduced * width}, here = {1, s->lanes, 1, s->each * filled * width};
+    const dim4 both = {1, s->lanes, s->each, pairs * width}, one = {1, s->lanes, s->each, width};
+    const dim4 more = {1, s->lanes, s->each, (filled - kept) * width};
+    const x32 nothing = {.fp32 = fold == BM_FOLD_SUM ? 0.0f : -BM_FLT_MAX};
+    dim4 from, to;
+    okk_128_byte_aligned_stride_for_32bit(&from, 0, &there);
+    okk_128_byte_aligned_stride_for_32bit(&to, 0, &here);
+    from.h = s->reduced * width;
+    to.h = filled * width;
+    bm_fold_two(fold, y, x, x + 4u * (local_addr_t)(kept * width), &both, &to, &from, &from);
+    const local_addr_t middle = 4u * (local_addr_t)(pairs * width);
+    if (kept > pairs) okk_bdc_32bit_cpy(y + middle, x + middle, &one, &to, &from);
+    if (filled > kept) okk_bdc_32bit_set_C(y + 4u * (local_addr_t)(kept * width), nothing, &more, &to);
 }
 
 void bm_fold_rows(int fold, local_addr_t dst, local_addr_t src, local_addr_t work, const bm_fold_shape *s) {
     const dim4 whole = {1, s->lanes, 1, s->each * s->reduced * s->width}, lines = {1, s->lanes, s->each, s->width};
     dim4 stride;
-    if (by_pools(fold, s)) {
-        pooled p = {fold, s->lanes, 1, s->width};
+    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &whole);
+    pooled p = {fold, s->lanes, first_taps(fold, s), s->width};
+    if (p.taps != 0) {
         const local_addr_t upper = 4u * (local_addr_t)local_line(s->each * s->width * (s->reduced / 4));
+        const int rest = s->reduced % p.taps;
         bool up = false;
-        for (int left = s->reduced; left > 1; left /= p.taps) {
-            p.taps = taps_of(fold, left, s->width);
+        for (int left = s->reduced - rest; left > 1; left /= p.taps) {
+            if (left != s->reduced - rest) p.taps = taps_of(fold, left, s->width);
             const local_addr_t to = left == p.taps ? dst : up ? work + upper : work;
             pool_all(&p, to, src, s->each * (left / p.taps));
+            if (rest > 0 && left == s->reduced - rest) {
+                const dim4 over = {1, s->lanes, 1, rest * s->width};
+                bm_fold_two(fold, to, to, src + 4u * (local_addr_t)(left * s->width), &over, &stride, &stride, &stride);
+            }
             src = to;
             up = !up;
         }
         return;
     }
-    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &whole);
     stride.h = s->reduced * s->width;
+    const int filled = filled_half(fold, s);
+    if (filled != 0) {
+        halve(fold, work, src, s, filled);
+        const bm_fold_shape half = {s->lanes, s->each, filled, s->width};
+        bm_fold_rows(fold, dst, work, work + 4u * (local_addr_t)local_line(s->each * filled * s->width), &half);
+        return;
+    }
     if (s->reduced > 1) bm_fold_last(fold, work, src, &lines, &stride, s->reduced);
     okk_bdc_32bit_cpy(dst, s->reduced > 1 ? work : src, &lines, NULL, &stride);
 }

@@ -7,7 +7,7 @@
 #define BM_LOGISTIC_SHIFT 24 /* results down to the smallest number come from larger ones */
 #define BM_ROOT 6.23807372e18f /* makes e at most 0.0852 */
 #define BM_SERIES 8 /* of e^x for |x| up to 0.5: the ninth term is below 1e-8 */
-#define BM_FEW_WORDS 1024
+#define BM_FEW_WORDS 2048
 #define BM_TANH_END 15.9163437f /* of 2 x: there the result is 1 exactly, and not more before */
 
 void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, const dim4 *s) {

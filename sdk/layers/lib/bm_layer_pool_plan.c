@@ -2,7 +2,9 @@
 
 #include "bm_layer_clock.h"
 
-enum { FIXED = 500 }; /* tenths of cycles of a command beside its work */
+/* Tenths of cycles of a command beside its work; commands of windows that a single one does not compute; tenths of
+ * cycles, at least, of a plane that is loaded. */
+enum { FIXED = 500, TAPS = 10, PIECE = 18 };
 
 window_axis bm_pool_taps_of(const window_axis *a, int first, int count) {
     window_axis part = *a;
@@ -83,7 +85,11 @@ static long long pool_transfer(int commands, long long lanes, long long rows, lo
                                int latency, int burst) {
     const bool run = columns == width;
     const long long words = lanes * rows * columns, pieces = run ? lanes : lanes * rows;
-    if (run && rows == height) return commands * latency + burst * (pieces + words / 16); /* nothing lies between */
+    if (run && rows == height) { /* nothing lies between */
+        const bool even = rows * columns % 16 == 0; /* pieces of whole bursts */
+        const long long bursts = burst * (even ? words / 16 : pieces + (words - pieces) / 16);
+        return commands * latency + (bursts > PIECE * pieces ? bursts : PIECE * pieces);
+    }
     return commands * latency + bm_transfer_cost(pieces, words, burst);
 }
 
@@ -101,9 +107,11 @@ static long long pool_cost(const pool_problem *p, pool_plan *t) {
                                      (t->kernel_h + 3) * steps);
     if (p->plane_words == 0 && in_two < taps) taps = in_two;
     const long long compute = FIXED + taps + taps * 26 / 10 * (smaller(p->w.stride, CHIP_WINDOW_STEP_MAX) - 1);
-    const long long move = load + store + FIXED * t->bands;
+    const int pads = p->plane_words == 0 && p->h.before + p->h.after + p->w.before + p->w.after > 0;
+    const int commands = 3 + (2 + 4 * pads) * t->bands + (p->filled ? TAPS : 0) +
+                         (p->plane_words != 0 ? local_slots((int)lanes) : 0);
     const long long parts = (long long)t->cs * t->hs * t->ws * t->kernel_hs * t->kernel_ws;
-    return move + compute + (parts - 1) * (move > compute ? move : compute);
+    return bm_parts_cost(parts, load + store + FIXED * t->bands, compute, commands);
 }
 
 /* As many columns and rows as fit, in tiles of equal size; further with more and smaller tiles, which overlap. */

@@ -20,7 +20,7 @@ static void bm_reduce_compute(const bm_reduction *r, const bm_reduce_block *s, l
 
 /* One run: lanes hold outer or inner elements. */
 static void bm_reduce_run(const bm_reduction *r) {
-    const bm_reduce_use use = {r->outer, r->reduced, r->inner, .words = WORDS, .most_each = WORDS, .cycles = 3};
+    const bm_reduce_use use = {r->outer, r->reduced, r->inner, .words = WORDS, .most_each = WORDS, .cycles = 3, .commands = 3};
     const bm_reduce_cut cut = bm_reduce_cut_of(&use);
     /* While a block is reduced, the next one is loaded and a finished tile is stored. */
     const local_addr_t x[2] = {0, BYTES}, out[2] = {2 * BYTES, 3 * BYTES};

@@ -42,16 +42,16 @@ typedef struct {
     int lanes, each, reduced, width;
 } bm_fold_shape;
 
-/* Folds the rows of all of them: dst gets `each` times one row, together, aligned. src stays; work has room for half of
- * src's words and a line. Sums of up to BM_FOLD_CHAIN neighbours are made in two chains where that takes fewer commands. */
+/* Folds the rows of all of them: dst gets `each` times one row, together, aligned. src stays; work has as much
+ * room. Sums of up to BM_FOLD_CHAIN neighbours are made in two chains where that takes fewer commands. */
 void bm_fold_rows(int fold, local_addr_t dst, local_addr_t src, local_addr_t work, const bm_fold_shape *s);
 
 /* What a kernel does with [outer, reduced, inner]. words: of a lane that a block may take; most_each: outer elements of
  * a lane at the most; whole: rows are not cut; maps: as much is stored as was loaded; cycles: of the tensor unit for 16
- * words. */
+ * words; commands: of it for a block. */
 typedef struct {
     int outer, reduced, inner;
-    int words, most_each, cycles;
+    int words, most_each, cycles, commands;
     bool whole, maps;
 } bm_reduce_use;
 
@@ -75,6 +75,9 @@ typedef struct {
 static inline int bm_reduce_lanes(const bm_reduce_block *s) { return s->outers * s->parts; }
 
 bm_reduce_cut bm_reduce_cut_of(const bm_reduce_use *u);
+
+/* Tenths of cycles that it takes, about. */
+long long bm_reduce_cost(const bm_reduce_cut *cut, const bm_reduce_use *u);
 
 /* Extents of the block at its place. */
 void bm_reduce_measure(const bm_reduce_cut *cut, const bm_reduce_use *u, bm_reduce_block *s);

@@ -13,8 +13,7 @@ static int blocks_of(const bm_reduce_cut *cut, const bm_reduce_use *u) {
     return divide_up(u->outer, cut->outers * cut->each) * divide_up(u->inner, cut->width) * rows;
 }
 
-/* Tenths of cycles. */
-static long long cost_of(const bm_reduce_cut *cut, const bm_reduce_use *u) {
+long long bm_reduce_cost(const bm_reduce_cut *cut, const bm_reduce_use *u) {
     const long long blocks = blocks_of(cut, u), words = (long long)cut->each * cut->rows * cut->width;
     const long long lanes = (long long)cut->outers * cut->parts, all = lanes * words;
     const long long run = cut->width == u->inner ? (cut->rows == u->reduced ? words : cut->rows * cut->width) : cut->width;
@@ -25,12 +24,12 @@ static long long cost_of(const bm_reduce_cut *cut, const bm_reduce_use *u) {
                             (u->maps || cut->rows == u->reduced || blocks == 1
                                  ? bm_transfer_cost(u->maps ? all / run : lanes, made, BM_COST_WRITTEN)
                                  : 0);
-    const long long compute = FIXED + 10 * u->cycles * (words / 16 + 1), move = load + store;
-    return move + compute + (blocks - 1) * (move > compute ? move : compute);
+    const long long compute = FIXED + 10 * u->cycles * (words / 16 + 1);
+    return bm_parts_cost(blocks, load + store, compute, u->commands + 2 * commands);
 }
 
 static void consider(const bm_reduce_use *u, bm_reduce_cut *best, long long *least, bm_reduce_cut cut) {
-    const long long cost = cost_of(&cut, u);
+    const long long cost = bm_reduce_cost(&cut, u);
     if (*least >= 0 && cost >= *least) return;
     *least = cost;
     *best = cut;
