@@ -307,8 +307,8 @@ class _Planner:
         return [(start if self.shrinks else start + first * slot, start + end * slot)]
 
     def _from(self, start: int, value: Value, p: int) -> int:
-        """Where the memory begins in which a value at `start` may lie: a part of a concatenation moves towards
-        its beginning where tiles have fewer rows or columns."""
+        """Where the memory begins in which a value at `start` may lie: a part of a concatenation moves
+        towards its beginning where tiles have fewer rows or columns."""
         if not (self.shrinks and value.slot):
             return start
         return start - value.slot * slot_bytes(self.tiles, value.tensor, p)

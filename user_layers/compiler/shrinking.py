@@ -1,8 +1,9 @@
 """Whether the tiles of a group in a dynamic net may have fewer rows and columns than they were planned with.
 
-The firmware cuts each tile where its tensor ends (sdk/firmware/fw_group.c) and leaves its beginning where it is. So what
-a tile needs of the layer's inputs must begin at the same place whatever the height and width, and a layer must bear a
-tile of its input with a few rows or columns behind those that it needs: those that a stride leaves over at the end.
+The firmware cuts each tile where its tensor ends (sdk/firmware/fw_group.c) and leaves its beginning where it
+is. So what a tile needs of the layer's inputs must begin at the same place whatever the height and width, and
+a layer must bear a tile of its input with a few rows or columns behind those that it needs: those that a
+stride leaves over at the end.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from user_layers.compiler.attributes import DescribedNet, LayerAttributes
 from user_layers.compiler.grouping import Group
 from user_layers.compiler.tiles import split_shape
 
-# Built-in layers whose windows depend on parameters alone, not on the size of their tensors, and whose local functions
-# bear what a stride leaves over.
+# Built-in layers whose windows depend on parameters alone, not on the size of their tensors, and whose local
+# functions bear what a stride leaves over.
 _WINDOWS = frozenset(
     f"TPU_{name}"
     for name in ("CONV", "CONV_INT8", "DECONV", "MATMUL", "PAD", "POOL", "POOL_INT8", "UNFOLD", "UPSAMPLE")
@@ -61,8 +62,8 @@ def _probes(extent: int) -> list[tuple[int, int]]:
 
 
 def _room(described: DescribedNet, group: Group, k: int) -> bool:
-    """Whether the work buffers that a layer of the user's gets suffice for all smaller tiles. Those of built-in
-    layers never grow where tiles get smaller."""
+    """Whether the work buffers that a layer of the user's gets suffice for all smaller tiles. Those of
+    built-in layers never grow where tiles get smaller."""
     attrs = described.attrs[k]
     out = attrs.node.outputs[0]
     tiling = group.tiling
