@@ -38,9 +38,9 @@ def _reserved(nbytes: int) -> U8:
 
 @dataclass(frozen=True)
 class Lacking:
-    """What an operand has that nothing wrote. marks: bool[n * parts, c, h, w], elements, or parts of them, with
-    such a byte; at: the first byte's place; nbytes, lanes: how many there are, and where, elements that a stride
-    of 0 repeats once."""
+    """What an operand has that nothing wrote. marks: bool[n * parts, c, h, w], elements, or parts of them,
+    with such a byte; at: the first byte's place; nbytes, lanes: how many there are, and where, elements that a
+    stride of 0 repeats once."""
 
     marks: Flags
     at: int
@@ -137,9 +137,9 @@ class Shadow:
     def lacking(
         self, tensor: Tensor, parts: int, unused: int = 0, places: I64 | None = None
     ) -> Lacking | None:
-        """What nothing wrote of an operand, or None. parts: of an element that are looked at apart; unused: the
-        bytes of the last n's elements, at their end, that do not count; places: of the elements, where others
-        than the tensor's own."""
+        """What nothing wrote of an operand, or None. parts: of an element that are looked at apart; unused:
+        the bytes of the last n's elements, at their end, that do not count; places: of the elements, where
+        others than the tensor's own."""
         if not native.ready() or places is not None or tensor.h_shift or tensor.w_shift:
             if places is None:
                 places = tensor.indices() * tensor.itemsize

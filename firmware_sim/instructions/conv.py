@@ -15,8 +15,8 @@ import numpy as np
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
-from firmware_sim.instructions import conv_operands as parts
 from firmware_sim.instructions import conv_fixed_tiles, conv_tiles, fp32, small, sums
+from firmware_sim.instructions import conv_operands as parts
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.packed import DensePacked, Packed
@@ -380,9 +380,7 @@ def _fixed_semantics(bits: int) -> Semantics:
         signs, weights = (fixed.input_signed, fixed.weight_signed), _tiled(row, found.weight)
         return (
             _fixed_small(row, memory, planes, found, fixed)
-            or conv_fixed_tiles.bind(
-                memory, planes, found.out, found.x, weights, bias, signs, fixed.small()
-            )
+            or conv_fixed_tiles.bind(memory, planes, found.out, found.x, weights, bias, signs, fixed.small())
             or general
         )
 

@@ -1,7 +1,7 @@
 """Convolutions of 8-bit elements by compiled loops that read and write local memory themselves.
 
-Reference: the general way in conv, which also takes over where sums may leave 32 bits, where the result overlaps
-weights or bias, and where an input does not begin at a word.
+Reference: the general way in conv, which also takes over where sums may leave 32 bits, where the result
+overlaps weights or bias, and where an input does not begin at a word.
 """
 
 from __future__ import annotations

@@ -331,9 +331,10 @@ def _fixed_bind(row: Row, memory: Memory, bits: int) -> Run:
 def _fixed_planes(
     memory: Memory, planes: Planes, operands: _FixedOperands, fixed: Fixed, constant: int | None
 ) -> Run | None:
-    """A function that performs the operation by compiled loops which read and write local memory themselves,
-    one plane after the other; the operands must lie in their memories. constant: the byte of all weights. None
-    where sums may leave 32 bits, where the result overlaps an operand, and where no word begins."""
+    """A function that performs the operation by compiled loops which read and write local memory
+    themselves, one plane after the other; the operands must lie in their memories. constant: the byte of all
+    weights. None where sums may leave 32 bits, where the result overlaps an operand, and where no word
+    begins."""
     finish, taps = fixed.small(), len(planes.offsets)
     if not native.ready() or operands.x.offset % parts.WORD or not finish.fits(taps):
         return None

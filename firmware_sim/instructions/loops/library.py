@@ -30,8 +30,8 @@ _FLAGS_WITHIN = 1 << 14  # bytes of /proc/cpuinfo that hold the first processor'
 
 @cache
 def level() -> str:
-    """The level of this processor by the names of gcc's -march, with a feature that it has beyond behind a plus;
-    empty where loops are not used: only x86-64 flushes denormals as the chip does."""
+    """The level of this processor by the names of gcc's -march, what it has beyond behind a plus; empty where
+    loops are not used: only x86-64 flushes denormals as the chip does."""
     if platform.machine() not in ("x86_64", "AMD64") or platform.system() != "Linux":
         return ""
     try:
