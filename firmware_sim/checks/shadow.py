@@ -39,8 +39,8 @@ def _reserved(nbytes: int) -> U8:
 @dataclass(frozen=True)
 class Lacking:
     """What an operand has that nothing wrote. marks: bool[n * parts, c, h, w], elements, or parts of them,
-    with such a byte; at: the first byte's place; nbytes, lanes: how many there are, and where, elements that a
-    stride of 0 repeats once."""
+    with such a byte; at: the first byte's place; nbytes, lanes: how many there are, and where, elements that
+    a stride of 0 repeats once."""
 
     marks: Flags
     at: int
