@@ -41,7 +41,7 @@ enum { FX_PAIRS, FX_UNSIGNED_INPUT, FX_UNSIGNED_WEIGHTS };
 #define FX_FOUR(sum, u, s) ((fx_vector)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(u), (__m512i)(s)))
 #else
 #define FX_AT_ONCE 0
-#define FX_FOUR(sum, u, s) (sum)
+#define FX_FOUR(sum, u, s) ((void)(u), (void)(s), (sum))
 #endif
 
 /* Of each word the bytes 0 and 2, or 1 and 3, as 16-bit numbers. */
