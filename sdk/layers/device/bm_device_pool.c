@@ -114,7 +114,8 @@ int pool_local(const void *param, const int param_size, const tpu_tensor_t *in_t
     const pool_window window = POOL_WINDOW_OF(p);
     bm_pool_axes(&window, in->shape, &h, &w);
     const window_part rows = bm_axis_part(&h, first.h, b[2]), columns = bm_axis_part(&w, first.w, b[3]);
-    if (rows.count != a[2] || columns.count != a[3]) return BM_LAYER_RUNTIME_ERROR;
+    const int *at = in->processed;
+    if (!bm_axis_takes(&h, &rows, at[2], a[2]) || !bm_axis_takes(&w, &columns, at[3], a[3])) return BM_LAYER_RUNTIME_ERROR;
     const bool room = buffer_size >= (u64)bm_pool_temporary_bytes(a[0], a[1], a[2], b[3]);
     const pool_work work = {.output = (local_addr_t)out->addr,
                             .input = (local_addr_t)in->addr,

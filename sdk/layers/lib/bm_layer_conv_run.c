@@ -278,7 +278,7 @@ int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_te
     const window_part columns = bm_axis_part(&p->w, out[0].processed[3], b[3]);
     const int skip_h = rows.first - at[2], skip_w = columns.first - at[3];
     if (rows.count < 1 || columns.count < 1 || skip_h < 0 || skip_w < 0 || skip_h + rows.count > a[2] ||
-        skip_w + columns.count > a[3] || (p->depthwise && (rows.count != a[2] || columns.count != a[3])))
+        skip_w + columns.count > a[3] || (p->depthwise && !(bm_axis_takes(&p->h, &rows, at[2], a[2]) && bm_axis_takes(&p->w, &columns, at[3], a[3]))))
         return BM_LAYER_RUNTIME_ERROR;
     const dim4 tile = {words, a[1], a[2], a[3]};
     conv_work work = {.output = (local_addr_t)out[0].addr,
@@ -286,7 +286,7 @@ int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_te
                       .bias = p->bias && !p->joined ? (local_addr_t)in[2].addr : 0,
                       .weight_words = bm_conv_channel_words(p, p->in_c),
                       .joined = p->joined,
-                      .input_shape = {words, a[1], rows.count, columns.count},
+                      .input_shape = {words, a[1], p->depthwise ? a[2] : rows.count, p->depthwise ? a[3] : columns.count},
                       .output_shape = {words, b[1], b[2], b[3]},
                       .groups = p->groups,
                       .channels = conv_told(p),
