@@ -10,6 +10,7 @@ from user_layers.graph import GraphBuilder
 from user_layers.onnx.attention import fuse_attention
 from user_layers.onnx.bias import fuse_bias
 from user_layers.onnx.channels import channels_stay
+from user_layers.onnx.columns import fuse_columns
 from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.einsum import write_einsum
 from user_layers.onnx.expand import Expansion
@@ -19,6 +20,7 @@ from user_layers.onnx.groups import join_groups
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Converter, Lowering
 from user_layers.onnx.model import Model
+from user_layers.onnx.moves import move_rows
 from user_layers.onnx.nested import nest_concatenations
 from user_layers.onnx.partition import Reason
 from user_layers.onnx.parts import split_convolutions
@@ -27,7 +29,9 @@ from user_layers.onnx.phases import split_phases
 from user_layers.onnx.picked import pick_channels
 from user_layers.onnx.pixels import take_pixels
 from user_layers.onnx.proto import is_written_out
+from user_layers.onnx.rows import join_rows
 from user_layers.onnx.taps import without_idle_taps
+from user_layers.onnx.tokens import turn_tokens
 from user_layers.onnx.turns import turn_narrow
 
 
@@ -88,13 +92,18 @@ def survey_layers(
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
     # Pixels first: what they are subtracted from and multiplied by keeps its bits.
-    model = fold_edges(fuse_patterns(fuse_attention(nest_concatenations(take_pixels(model)))))
+    model = fuse_patterns(fuse_attention(nest_concatenations(take_pixels(model))))
+    # Rows are moved at once where neither attention nor a pattern looks through; what is left of slices and
+    # pads are edges.
+    model = fold_edges(move_rows(model))
     # Behind edges, which become pads; channels are picked where a convolution cannot make them apart; then
     # convolutions by phases, whose kernels have no idle taps.
     model = pick_channels(split_convolutions(without_idle_taps(model)))
     model = split_phases(join_groups(model))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
-    return _whole(fuse_affine(turn_narrow(channels_stay(fuse_bias(model)))))
+    return _whole(
+        fuse_affine(turn_tokens(turn_narrow(join_rows(channels_stay(fuse_columns(fuse_bias(model)))))))
+    )
 
 
 def _whole(model: Model) -> Model:
