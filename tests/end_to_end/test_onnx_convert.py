@@ -296,6 +296,20 @@ CASES = {
         x={"x": (2, 5, 3)},
         c={"t": np.array([[1, 4, 0], [3, -1, 2]])},
     ),
+    "transposed convolution of volumes": Case(
+        node("Relu", "x", "r"),
+        node("ConvTranspose", "r w b", "t", strides=[2, 2, 2]),
+        node("Relu", "t"),
+        x={"x": (2, 3, 4, 5, 6)},
+        c={"w": f32(3, 4, 2, 2, 2), "b": f32(4)},
+    ),
+    "transposed convolution of volumes, planes left over": Case(
+        node("ConvTranspose", "x w", strides=[3, 1, 2], pads=[1, 0, 1, 2, 1, 0], output_padding=[0, 0, 1]),
+        x={"x": (1, 3, 4, 5, 6)},
+        c={"w": f32(3, 2, 4, 2, 3)},
+    ),
+    "pool of whole volumes": Case(node("GlobalAveragePool", "x"), x={"x": (2, 3, 4, 5, 6)}),
+    "maxima of whole volumes": Case(node("GlobalMaxPool", "x"), x={"x": (2, 3, 4, 5, 6)}),
     "lrn": Case(node("LRN", "x", size=3, alpha=0.5), x={"x": (2, 7, 4, 5)}),
     "layer normalization": Case(
         node("LayerNormalization", "x s b", axis=-2), x={"x": (3, 4, 5)}, c={"s": f32(4, 5), "b": f32(4, 5)}
@@ -414,7 +428,11 @@ def test_what_no_layer_computes_is_named(toolkit: Toolkit, tmp_path: Path) -> No
     [
         ([node("MaxPool", "x", "y i", kernel_shape=[2])], {"x": (1, 2, 4)}, "indices of the maxima"),
         ([node("Conv", "x w")], {"x": (1, 2, 4), "w": (1, 2, 3)}, "'w' is computed; it must be a constant"),
-        ([node("GlobalMaxPool", "x")], {"x": (1, 2, 3, 4, 5)}, "only one or two spatial dimensions"),
+        (
+            [node("GlobalMaxPool", "x")],
+            {"x": (1, 2, 3, 4, 5, 2)},
+            "only one, two or three spatial dimensions",
+        ),
     ],
 )
 def test_what_a_layer_cannot_do_is_said(

@@ -231,12 +231,23 @@ def test_operations_defined_by_others_are_written_out(toolkit: Toolkit, tmp_path
 
 
 def test_what_writing_out_does_not_help_stays_whole(toolkit: Toolkit, tmp_path: Path) -> None:
-    """One piece (Gather) has no layer: then the whole node is on the CPU, as it was."""
+    """One piece (a cast to uint8) has no layer: then the whole node is on the CPU, as it was."""
+    nodes = [
+        node("Relu", "x", "a"),
+        node("DynamicQuantizeLinear", "a", "q s z"),
+        node("Cast", "q", "f", to=1),
+        node("Exp", "f"),
+    ]
+    built = check(make_model(nodes, {"x": (3, 4)}, ["y"]), toolkit, tmp_path / "m.onnx")
+    assert sides(built) == ["tpu Relu", "cpu DynamicQuantizeLinear", "tpu Cast Exp"]
+
+
+def test_rotary_embedding_is_written_out(toolkit: Toolkit, tmp_path: Path) -> None:
+    """With positions that are an input: rows of its two small tables."""
     nodes = [node("Relu", "x", "a"), node("RotaryEmbedding", "a c s p", "r"), node("Exp", "r")]
     proto = make_model(nodes, {"x": (1, 2, 3, 4), "c": (9, 2), "s": (9, 2)}, ["y"], opset=23)
     proto.graph.input.append(helper.make_tensor_value_info("p", I64, [1, 3]))
-    built = check(proto, toolkit, tmp_path / "m.onnx")
-    assert sides(built) == ["tpu Relu", "cpu RotaryEmbedding", "tpu Exp"]
+    assert not check(proto, toolkit, tmp_path / "m.onnx").on_cpu
 
 
 def test_the_command_says_what_is_on_the_cpu(toolkit: Toolkit, tmp_path: Path) -> None:

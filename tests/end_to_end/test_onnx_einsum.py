@@ -74,6 +74,12 @@ WRITTEN: dict[str, tuple[list[tuple[int, ...]], list[str] | None]] = {
     "abcd,efcd->abef": ([(2, 3, 4, 5), (6, 2, 4, 5)], None),
     "ij,jk->ik": ([(3, 1), (4, 5)], None),
     " b i, b i -> b ": ([(3, 4), (3, 4)], None),
+    "bi,bj->bij": ([(1, 3), (4, 5)], None),  # ONNX infers [1, 3, 5]
+    "bi,bj": ([(1, 3), (4, 5)], None),
+    "i,i->i": ([(1,), (5,)], None),
+    "ij,ij->": ([(1, 4), (3, 1)], None),
+    "...a,...b->ab...": ([(1, 2), (3, 4)], None),
+    "ib,bij,jb->bj": ([(3, 1), (4, 3, 1), (5, 4)], None),
 }
 
 
@@ -187,3 +193,26 @@ def test_attention_is_one_layer(toolkit: Toolkit, name: str) -> None:
     (want,) = reference(model, x)
     (got,) = graph.run(x)
     assert np.abs(got - want).max() <= 1e-5 * np.abs(want).max()
+
+
+def test_what_is_behind_a_letter_of_one_element(toolkit: Toolkit) -> None:
+    """Shapes there are those of the result that is, also where the model says what ONNX infers."""
+    nodes = [
+        helper.make_node("Einsum", ["x", "z"], ["e"], equation="bi,bj->bij"),
+        helper.make_node("Shape", ["e"], ["s"]),
+        helper.make_node("Relu", ["e"], ["r"]),
+        helper.make_node("Reshape", ["r", "flat"], ["f"]),
+        helper.make_node("Expand", ["one", "s"], ["o"]),
+        helper.make_node("Reshape", ["o", "flat"], ["g"]),
+        helper.make_node("Add", ["f", "g"], ["y"]),
+    ]
+    constants = {"flat": np.array([-1, 15]), "one": np.array([2], np.float32)}
+    proto = make_model(nodes, {"x": (1, 3), "z": (4, 5)}, ["y"], constants)
+    proto.graph.value_info.append(helper.make_tensor_value_info("e", 1, [1, 3, 5]))
+    x, z = numbers((1, 3), 0), numbers((4, 5), 1)
+    graph, built = build_graph(from_proto(proto), toolkit=toolkit)
+    assert built.on_cpu == []
+    graph.compile()
+    want = np.maximum(np.einsum("bi,bj->bij", np.repeat(x, 4, 0), z), 0).reshape(4, 15) + 2
+    (got,) = graph.run({"x": x, "z": z})
+    assert got.shape == want.shape and np.abs(got - want).max() < NEAR * 4

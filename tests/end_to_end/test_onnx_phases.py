@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from tests.support.examples import examples
-from tests.support.onnx_models import make_model
+from tests.support.onnx_models import equals_onnxruntime, make_model
 from tests.support.workspaces import builtin_toolkit
 from tpulayer import Graph
 from user_layers.onnx import phases
@@ -97,3 +97,37 @@ def test_many_channels_stay_as_they_are() -> None:
     """All lanes work anyway, and the way through DDR would cost more."""
     plain = model((1, 64, 8, 8), 64, 2, 2, 0, 0)
     assert phases.split_phases(plain).nodes == plain.nodes
+
+
+@examples(5)
+@given(st.data())
+def test_volumes(toolkit: Toolkit, data: st.DataObject) -> None:
+    """By phases along depth alone, whatever is left out at either end."""
+
+    def three(low: int, most: Iterable[int]) -> list[int]:
+        return [data.draw(st.integers(low, max(low, high))) for high in most]
+
+    kernel, stride, extents = three(1, (4, 3, 3)), three(1, (3, 2, 3)), three(2, (4, 4, 4))
+    before, after = three(0, (n - 1 for n in kernel)), three(0, (n - 1 for n in kernel))
+    more = three(0, (n - 1 for n in stride))
+    assume(
+        all(
+            (n - 1) * s + k - b - a + m > 0
+            for n, s, k, b, a, m in zip(extents, stride, kernel, before, after, more, strict=True)
+        )
+    )
+    n, ins, outs = three(1, (2, 3, 3))
+    constants = {
+        "w": np.random.default_rng(0).standard_normal((ins, outs, *kernel)).astype(np.float32),
+        "b": np.arange(outs, dtype=np.float32),
+    }
+    node = helper.make_node(
+        *("ConvTranspose", ["x", "w", "b"], ["y"]),
+        strides=stride,
+        pads=[*before, *after],
+        output_padding=more,
+    )
+    proto = make_model([node], {"x": (n, ins, *extents)}, ["y"], constants)
+    x = np.random.default_rng(1).standard_normal((n, ins, *extents)).astype(np.float32)
+    graph = equals_onnxruntime(toolkit, proto, {"x": x}, opt=0)
+    assert all(layer.cpu is None for layer in graph.nodes) or before[0] + after[0] > 0

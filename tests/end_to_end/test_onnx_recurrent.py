@@ -21,6 +21,7 @@ from tests.support.examples import examples
 from tests.support.onnx_models import build_graph, make_model
 from tpulayer import Graph
 from user_layers.onnx.check import reference
+from user_layers.onnx.flexible import fixed_extents_of
 from user_layers.onnx.load import from_proto
 from user_layers.onnx.work import macs
 from user_layers.toolkit import Toolkit
@@ -220,7 +221,10 @@ def test_onnxruntime_agrees(case: Case) -> None:
 @pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
 def test_fewer_steps_and_batches_when_it_runs(toolkit: Toolkit, op: str, direction: str) -> None:
     most = Case(op, steps=6, batch=5, direction=direction, initial=True)
-    graph, _ = build_graph(from_proto(most.model()), toolkit=toolkit)
+    proto = most.model()
+    graph, built = build_graph(from_proto(proto), toolkit=toolkit)
+    fixed = fixed_extents_of(built, from_proto(proto), lambda shapes: from_proto(proto, shapes))
+    assert fixed.n is None
     graph.compile(dynamic=True)
     for steps, batch in ((6, 5), (2, 5), (1, 3), (4, 1)):
         case = Case(op, steps=steps, batch=batch, direction=direction, initial=True)

@@ -18,7 +18,7 @@ from user_layers.spelling.foreign import Array
 
 _AIM = 1e-4
 _TYPES = {"tensor(float)": np.float32, "tensor(int32)": np.int32}
-_STAYS = {"embedding": ["Gather"]}  # of computed indices; all else runs on the device
+_STAYS: dict[str, list[str]] = {}  # what of a network does not run on the device
 
 
 def _feeds(path: Path) -> dict[str, Array]:

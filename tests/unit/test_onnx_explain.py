@@ -96,13 +96,13 @@ def test_the_command(
 def test_a_gap_that_not_all_nodes_of_the_operation_have(toolkit: Toolkit) -> None:
     """Then the option names the nodes: the others keep their layers."""
     nodes = [
-        helper.make_node("Gather", ["x", "first"], ["a"], name="known"),
-        helper.make_node("ArgMax", ["x"], ["i"], axis=1, keepdims=0),
-        helper.make_node("Gather", ["a", "i"], ["y"], name="looked up"),
+        helper.make_node("Conv", ["x", "w"], ["a"], name="known"),
+        helper.make_node("Relu", ["a"], ["v"]),
+        helper.make_node("Conv", ["a", "v"], ["y"], name="computed"),
     ]
-    proto = make_model(nodes, {"x": (3, 4)}, ["y"], {"first": np.array([0, 1, 2])})
+    proto = make_model(nodes, {"x": (3, 3, 4)}, ["y"], {"w": np.ones((3, 3, 1), np.float32)})
     (gap,) = _explained(proto, toolkit).gaps
-    assert gap.option == "--map 'looked up=TPU_MY_GATHER'"
+    assert gap.option == "--map computed=TPU_MY_CONV"
 
 
 @pytest.mark.parametrize(

@@ -56,3 +56,15 @@ def phases(weights: npt.NDArray[Element], h: Axis, w: Axis) -> npt.NDArray[Eleme
         if 0 <= y < h.kernel and 0 <= x < w.kernel:
             made[row, column, :, :, i, j] = weights[:, :, y, x].T
     return made.reshape(-1, ins, h.taps, w.taps)
+
+
+def of_planes(weights: npt.NDArray[Element], d: Axis) -> npt.NDArray[Element]:
+    """[tap and input channel, phase and output channel, KH, KW] of kernels, from [IC, OC, KD, KH, KW]: phases
+    along d alone, whose taps are channels of what a transposed convolution of planes takes."""
+    ins, outs, _, kh, kw = weights.shape
+    made = np.zeros((d.taps, ins, d.stride, outs, kh, kw), weights.dtype)
+    for tap, phase in np.ndindex(d.taps, d.stride):
+        z = d.kernel_index(phase, tap)
+        if 0 <= z < d.kernel:
+            made[tap, :, phase] = weights[:, :, z]
+    return made.reshape(d.taps * ins, d.stride * outs, kh, kw)

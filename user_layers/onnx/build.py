@@ -14,6 +14,7 @@ from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.errors import CompileError, UsageError
 from user_layers.graph import GraphBuilder
 from user_layers.onnx.custom import MapFunction, resolve_map
+from user_layers.onnx.einsum import without_single_letters
 from user_layers.onnx.fitting import check_shapes
 from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.lower import Converter, Lowering, OwnLayers
@@ -86,6 +87,8 @@ def build(
     functions = resolve_map(custom)
     # First, for no pass may touch a node that the user maps.
     model = mark_mapped(model, functions)
+    # Behind the marks: what the user maps stays. Before all that goes by inferred shapes.
+    model = without_single_letters(model)
     # Behind the marks, too; before the rest, for which 8-bit numbers would be in the way.
     model, ranges = in_float(model)
     # Before nodes become part of what is before them.

@@ -13,41 +13,48 @@ from user_layers.onnx.convert_matrix import REDUCTIONS
 from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.convert_window import planes, pool_param, result, window_of
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
-from user_layers.onnx.model import Node
+from user_layers.onnx.model import Array, Node
 
 _LEAST = float(np.finfo(np.float32).tiny)
 
 
-class _Steps:
+class Steps:
     """Layers one after the other, each named by its result; `last` makes the node's output."""
 
     def __init__(self, to: Lowering, node: Node) -> None:
         self.to, self.node = to, node
 
     def two(self, kind: str, left: str, right: str) -> str:
+        """A function of two tensors, which broadcast."""
         return self.to.between("TPU_BINARY", self.node, *binary(self.to, left, right, kind))
 
     def by(self, kind: str, tensor: str, value: float, inversed: int = 0) -> str:
+        """tensor kind value; inversed: value kind tensor."""
         param = {"value": value, "binary_op": BINARY[kind], "inversed": inversed}
         return self.to.between("TPU_CONST_BINARY", self.node, [tensor], param)
 
     def one(self, kind: str, tensor: str) -> str:
+        """A function of each element."""
         param = {"unary_op": UNARY[kind], "a": 0.0, "b": 0.0}
         return self.to.between("TPU_UNARY", self.node, [tensor], param)
 
     def reduced(self, kind: str, tensor: str, axes: Sequence[int], keep: int = 1) -> str:
+        """Over some axes; keep: with extents of 1 in their place."""
         param = {"kind": REDUCTIONS.index(kind), "axes_num": len(axes), "keep_dims": keep}
         fields = {"axes": [*axes, *[0] * (8 - len(axes))]}
         return self.to.between("TPU_REDUCE", self.node, [tensor], {**param, **fields})
 
     def shaped(self, tensor: str, shape: Sequence[int]) -> str:
+        """The same elements under another shape, as TPU_RESHAPE takes it."""
         return self.to.between("TPU_RESHAPE", self.node, [tensor], shape_param(shape))
 
-    def numbers(self, values: Sequence[float], shape: Sequence[int], what: str) -> str:
+    def numbers(self, values: Sequence[float] | Array, shape: Sequence[int], what: str) -> str:
+        """A constant."""
         array = np.asarray(values, np.float32).reshape(shape)
         return self.to.add_const(array, f"{self.node.outputs[0]}:{what}")
 
     def last(self, kind: str, left: str, right: str) -> None:
+        """The node's first output from two tensors."""
         self.to.simple("TPU_BINARY", self.node, *binary(self.to, left, right, kind))
 
 
@@ -55,7 +62,7 @@ class _Steps:
 def hyperbolic(to: Lowering, node: Node) -> None:
     """cosh x = (e^x + e^-x) / 2, sinh x = tanh x * cosh x, acosh x = log(x + sqrt((x - 1) * (x + 1)))."""
     to.need_float(node.inputs[0])
-    do, x = _Steps(to, node), to.tensor(node.inputs[0])
+    do, x = Steps(to, node), to.tensor(node.inputs[0])
     if node.op == "Acosh":
         root = do.one("SQRT", do.two("MUL", do.by("SUB", x, 1.0), do.by("ADD", x, 1.0)))
         param = {"unary_op": UNARY["LOG"], "a": 0.0, "b": 0.0}
@@ -78,7 +85,7 @@ def hardmax(to: Lowering, node: Node) -> None:
     axis = axis_of(int(node.attributes.get("axis", 1 if old else -1)), len(shape))
     if old and math.prod(shape[axis + 1 :]) != 1:
         raise Unsupported("several axes as one, as before opset 13")
-    do, x = _Steps(to, node), to.tensor(node.inputs[0])
+    do, x = Steps(to, node), to.tensor(node.inputs[0])
     param = {"axis": axis, "keep_dims": 1, "select_last": 0, "smallest": 0}
     index = to.between("TPU_CAST", node, [to.between("TPU_ARG", node, [x], param)], {"to": 0})
     along = [shape[axis] if i == axis else 1 for i in range(len(shape))]
@@ -89,7 +96,7 @@ def hardmax(to: Lowering, node: Node) -> None:
 def lp_normalization(to: Lowering, node: Node) -> None:
     """Divided by the norm; where all are 0 they stay 0."""
     to.need_float(node.inputs[0])
-    do, x = _Steps(to, node), to.tensor(node.inputs[0])
+    do, x = Steps(to, node), to.tensor(node.inputs[0])
     kind = {1: "L1", 2: "L2"}.get(int(node.attributes.get("p", 2)))
     if kind is None:
         raise Unsupported(f"p = {node.attributes['p']}")
@@ -106,7 +113,7 @@ def lp_pool(to: Lowering, node: Node) -> None:
     if any(window.extra):
         raise Unsupported("ceil_mode with windows that are not complete")
     power = float(node.attributes.get("p", 2))
-    do = _Steps(to, node)
+    do = Steps(to, node)
     x = planes(to, node, node.inputs[0])
     raised = do.one("SQUARE", x) if power == 2 else do.by("MAX", do.one("ABS", x), 0.0)
     if power not in (1, 2):
@@ -131,7 +138,7 @@ def batch_normalization(to: Lowering, node: Node) -> None:
         raise Unsupported("training")
     if not node.attributes.get("spatial", 1) or to.model.opset < 7:
         raise Unsupported("as it was before opset 7, or not spatial")
-    do, rank = _Steps(to, node), len(to.shape(node.inputs[0]))
+    do, rank = Steps(to, node), len(to.shape(node.inputs[0]))
     channels = [to.shape(node.inputs[1])[0], *[1] * (rank - 2)]
     scale, shift, mean, variance = (do.shaped(to.tensor(name), channels) for name in node.inputs[1:5])
     deviation = do.one("SQRT", do.by("ADD", variance, float(node.attributes.get("epsilon", 1e-5))))
@@ -144,7 +151,7 @@ def loss(to: Lowering, node: Node) -> None:
     """What stands at the target's class, found by comparing the target with all classes; the weight of a
     class that is ignored is 0."""
     to.need_float(node.inputs[0])
-    do, shape = _Steps(to, node), to.shape(node.inputs[0])
+    do, shape = Steps(to, node), to.shape(node.inputs[0])
     classes, rest = shape[1], [1] * (len(shape) - 2)
     target = to.between("TPU_CAST", node, [to.tensor(node.inputs[1])], {"to": 0})
     target = do.shaped(target, (shape[0], 1, *shape[2:]))

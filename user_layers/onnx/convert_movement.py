@@ -212,16 +212,3 @@ def space_to_depth(to: Lowering, node: Node) -> None:
     crd = int(node.attributes.get("mode", "DCR") == "CRD")
     param = {"block": int(node.attributes["blocksize"]), "crd": crd}
     to.simple("TPU_SPACE_TO_DEPTH", node, [to.tensor(node.inputs[0])], param)
-
-
-@converts("Gather")
-def gather(to: Lowering, node: Node) -> None:
-    """Indices must be constants; a scalar index takes its axis away."""
-    indices = to.constant(node.inputs[1])
-    if indices is None:
-        raise Unsupported("indices that are computed")
-    param = {"axis": int(node.attributes.get("axis", 0)), "scalar": int(indices.ndim == 0)}
-    if not to.shape(node.outputs[0]):
-        param["scalar"] = 0  # one number without dimensions is (1,) in a net
-    list_ = to.add_const(np.atleast_1d(indices).astype(np.int64), f"{node.inputs[1]}:indices")
-    to.simple("TPU_GATHER", node, [to.tensor(node.inputs[0]), list_], param)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from user_layers.net import phases
 from user_layers.onnx.lower import Lowering, Unsupported, converts, reshape_param
 from user_layers.onnx.model import Array, Node
 from user_layers.onnx.unfold import MAX_CHANNELS, Axis, Problem, rows_fold, unfold_param, unfolded_weights
@@ -259,18 +262,30 @@ def _conv_by_planes(to: Lowering, node: Node, weights: Array, groups: int) -> No
 
 @converts("GlobalMaxPool", "GlobalAveragePool")
 def global_pool(to: Lowering, node: Node) -> None:
-    """One number for each plane of [N, C, W] or [N, C, H, W]."""
+    """One number for each plane of [N, C, W] or [N, C, H, W], or for each volume of [N, C, D, H, W]."""
     to.need_float(node.inputs[0])
-    if len(to.shape(node.inputs[0])) not in (3, 4):
-        raise Unsupported("only one or two spatial dimensions")
-    whole_planes(to, node, average=node.op == "GlobalAveragePool")
+    shape = to.shape(node.inputs[0])
+    if len(shape) not in (3, 4, 5):
+        raise Unsupported("only one, two or three spatial dimensions")
+    average = node.op == "GlobalAveragePool"
+    if len(shape) < 5:
+        whole_planes(to, node, average)
+        return
+    n, c, d, h, w = shape
+    flat = to.between("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], reshape_param(n, c, d * h, w))
+    made = to.between("TPU_POOL", node, [flat], _whole(average))
+    to.simple("TPU_RESHAPE", node, [made], reshape_param(n, c, 1, 1, 1))
 
 
 def whole_planes(to: Lowering, node: Node, average: bool) -> None:
     """The average or the maximum of each plane, with all dimensions."""
+    to.simple("TPU_POOL", node, [to.tensor(node.inputs[0])], _whole(average))
+
+
+def _whole(average: bool) -> dict[str, int]:
+    """The parameters of TPU_POOL for a whole plane."""
     window = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0))
-    param = {"mode": int(average), "whole": 1, **window.fields()}
-    to.simple("TPU_POOL", node, [to.tensor(node.inputs[0])], param)
+    return {"mode": int(average), "whole": 1, **window.fields()}
 
 
 @converts("LRN")
@@ -289,22 +304,27 @@ def conv_transpose(to: Lowering, node: Node) -> None:
     to.need_float(*node.inputs)
     weights = to.known(node, 1)
     assert weights is not None
-    if weights.ndim not in (3, 4):
-        raise Unsupported(f"{weights.ndim - 2} spatial dimensions; layers have one or two")
     rank = weights.ndim - 2
+    if rank not in (1, 2, 3):
+        raise Unsupported(f"{rank} spatial dimensions; layers have one, two or three")
     extents, lengths = (to.shape(name)[2:] for name in (node.inputs[0], node.outputs[0]))
     plain = Node(node.op, node.domain, node.name, node.inputs, node.outputs, _without_pads(node))
-    window = window_of(plain, extents, weights.shape[2:])
-    groups = int(node.attributes.get("group", 1))
+    axes = axes_of(plain, extents, weights.shape[2:])
     more = [int(v) for v in node.attributes.get("output_padding", [0] * rank)]
-    before, after = _transposed_pads(node, window, extents, lengths, more)
-    param = {"groups": groups, **window.fields()}
-    for side, values in (("before", before), ("after", after)):
-        names = {"before": ("pad_top", "pad_left"), "after": ("pad_bottom", "pad_right")}[side]
-        param |= dict(zip(names, (0, *values) if rank == 1 else values, strict=True))
-    param |= dict(zip(("output_pad_h", "output_pad_w"), (0, *more) if rank == 1 else more, strict=True))
+    before, after = _transposed_pads(node, axes, extents, lengths, more)
     if min(*before, *after) < 0:
         raise Unsupported("an output that is larger than the windows reach")
+    groups = int(node.attributes.get("group", 1))
+    param = {"groups": groups, **plane_window(*[Axis(1), *axes][-2:]).fields()}
+    for names, values in (
+        (("pad_top", "pad_left"), before),
+        (("pad_bottom", "pad_right"), after),
+        (("output_pad_h", "output_pad_w"), more),
+    ):
+        param |= dict(zip(names, (0, *values)[-2:], strict=True))
+    if rank == 3:
+        _transposed_volumes(to, node, weights, replace(axes[0], before=before[0]), param)
+        return
     inputs = [
         planes(to, node, node.inputs[0]),
         _kernels(to, node),
@@ -314,12 +334,44 @@ def conv_transpose(to: Lowering, node: Node) -> None:
     result(to, node, "TPU_DECONV", inputs, param)
 
 
+def _transposed_volumes(to: Lowering, node: Node, weights: Array, along: Axis, param: dict[str, int]) -> None:
+    """A transposed convolution of planes, whose channels are those of all planes that make the planes of all
+    phases of the stride along d, which are channels of the result. along: d, `before` are planes left out."""
+    n, c, d = to.shape(node.inputs[0])[:3]
+    _, out_c, length, out_h, out_w = to.shape(node.outputs[0])
+    if param["groups"] > 1 or along.dilation > 1:
+        raise Unsupported("a transposed convolution of volumes with groups, or dilated along d")
+    depth = phases.Axis(d, length, along.kernel, along.stride, along.before)
+    if min(depth.pads) < 0 or c * depth.taps > MAX_CHANNELS:
+        raise Unsupported(
+            "a transposed convolution of volumes that leaves out whole planes, or of many channels"
+        )
+    x = to.planes(node.inputs[0])
+    if depth.taps > 1 or any(depth.pads):
+        planes_of = Axis(depth.taps, before=depth.pads[0], after=depth.pads[1])
+        x = to.between("TPU_UNFOLD", node, [x], unfold_param(d, planes_of, Axis(1)))
+    inputs = [x, to.add_const(phases.of_planes(weights, depth), f"{node.inputs[1]}:planes")]
+    bias = to.known(node, 2)
+    if bias is not None:
+        inputs.append(to.add_const(np.tile(bias, depth.stride), f"{node.inputs[2]}:planes"))
+    made = to.between("TPU_DECONV", node, inputs, param)
+    squares = -(-length // depth.stride)
+    if squares * depth.stride == length:
+        to.plane_by_plane("TPU_RESHAPE", node, [made], reshape_param(n * length, out_c, out_h, out_w))
+        return
+    every = reshape_param(n, squares * depth.stride, out_c, out_h, out_w)
+    cut: dict[str, object] = {"count": 1, "axes": [1, *[0] * 7], "starts": [0] * 8}
+    cut |= {"ends": [length, *[0] * 7], "steps": [1] * 8}
+    kept = to.between("TPU_SLICE", node, [to.between("TPU_RESHAPE", node, [made], every)], cut)
+    to.plane_by_plane("TPU_RESHAPE", node, [kept], reshape_param(n * length, out_c, out_h, out_w))
+
+
 def _without_pads(node: Node) -> dict[str, object]:
     return {k: v for k, v in node.attributes.items() if k not in ("pads", "auto_pad", "output_padding")}
 
 
 def _transposed_pads(
-    node: Node, window: Window, extents: tuple[int, ...], lengths: tuple[int, ...], more: list[int]
+    node: Node, axes: list[Axis], extents: tuple[int, ...], lengths: tuple[int, ...], more: list[int]
 ) -> tuple[list[int], list[int]]:
     """Elements cut off at both ends of each axis, from the output's extents (ONNX, ConvTranspose)."""
     rank = len(extents)
@@ -328,10 +380,9 @@ def _transposed_pads(
         pads = [int(v) for v in node.attributes.get("pads", [0] * 2 * rank)]
         return pads[:rank], pads[rank:]
     before, after = [], []
-    for i, (extent, length) in enumerate(zip(extents, lengths, strict=True)):
-        axis = i + 2 - rank
-        reach = (window.kernel[axis] - 1) * window.dilation[axis] + 1
-        total = window.stride[axis] * (extent - 1) + more[i] + reach - length
+    for axis, extent, length, extra in zip(axes, extents, lengths, more, strict=True):
+        reach = (axis.kernel - 1) * axis.dilation + 1
+        total = axis.stride * (extent - 1) + extra + reach - length
         small, large = total // 2, total - total // 2
         before.append(small if auto == "SAME_UPPER" else large)
         after.append(large if auto == "SAME_UPPER" else small)

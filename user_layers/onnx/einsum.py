@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Unsupported
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 
@@ -42,6 +43,74 @@ def write_einsum(model: Model) -> Model:
         else:
             nodes.append(node)
     return replace(model, nodes=tuple(nodes), constants=constants, values=values)
+
+
+def without_single_letters(model: Model) -> Model:
+    """The model with dimensions of one element taken out of Einsum's operands where another operand has more
+    for their letter. ONNX infers the result's shape from the first operand that has a letter, so what is
+    behind such a node has wrong shapes, and is inferred again."""
+    constants, values = dict(model.constants), dict(model.values)
+    nodes: list[Node] = []
+    wrong: set[str] = set()
+    for node in model.nodes:
+        terms, result = _single_letters(model, node)
+        if not wrong.isdisjoint(node.reads):
+            wrong.update(node.makes)
+        if not any(gone for _, gone in terms):
+            nodes += [node]
+            continue
+        wrong.update(node.makes)
+        inputs = []
+        for i, (name, (_, gone)) in enumerate(zip(node.inputs, terms, strict=True)):
+            if gone:
+                shape = model.value(name).fixed
+                assert shape is not None
+                made = f"{node.outputs[0]}:einsum/{i}"
+                target = tuple(extent for axis, extent in enumerate(shape) if axis not in gone)
+                constants[f"{made}:shape"] = np.array(target, np.int64)
+                nodes.append(Node("Reshape", "", node.name, (name, f"{made}:shape"), (made,)))
+                values[made] = Value(made, target, model.value(name).dtype)
+                name = made
+            inputs.append(name)
+        equation = f"{','.join(term for term, _ in terms)}->{result}"
+        more = {**node.attributes, "equation": equation}
+        nodes.append(replace(node, inputs=tuple(inputs), attributes=more, proto=None))
+    if not wrong:
+        return model
+    values |= {name: replace(values[name], shape=None) for name in wrong if name in values}
+    outputs = tuple(values.get(value.name, value) for value in model.outputs)
+    changed = replace(model, nodes=tuple(nodes), constants=constants, values=values, outputs=outputs)
+    return infer_values(changed)
+
+
+def _single_letters(model: Model, node: Node) -> tuple[list[tuple[str, list[int]]], str]:
+    """Of each operand of an Einsum the letters that stay and the axes that go, and the result's letters;
+    nothing for a node where no axis needs to go or is known to."""
+    text = str(node.attributes.get("equation", "")).replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if node.op != "Einsum" or node.domain not in STANDARD or node.mapped or len(terms) != len(node.inputs):
+        return [], ""
+    shapes = [model.value(name).fixed for name in node.inputs]
+    found: list[list[tuple[str, int, int]]] = []  # of each operand: letter, axis, extent
+    for term, shape in zip(terms, shapes, strict=True):
+        letters = None if shape is None else _letters(term, len(shape))
+        if shape is None or letters is None or len(letters) != len(shape):
+            return [], ""
+        found.append([(x, i, n) for i, (x, n) in enumerate(zip(letters, shape, strict=True)) if x.isalpha()])
+    every = [one for operand in found for one in operand]
+    most = {x: max(n for y, _, n in every if x == y) for x, _, _ in every}
+    gone = [
+        [(x, i) for x, i, n in operand if n == 1 < most[x] and term.count(x) == 1]
+        for term, operand in zip(terms, found, strict=True)
+    ]
+    once = sorted(x for x in most if sum(term.count(x) for term in terms) == 1)
+    result = right if arrow else ("..." if "..." in left else "") + "".join(once)
+    kept = [
+        ("".join(x for x in term if x not in [y for y, _ in out]), [i for _, i in out])
+        for term, out in zip(terms, gone, strict=True)
+    ]
+    return kept, result
 
 
 def terms_of(model: Model, node: Node) -> tuple[list[_Operand], tuple[str, ...], dict[str, int]]:
@@ -76,7 +145,7 @@ def terms_of(model: Model, node: Node) -> tuple[list[_Operand], tuple[str, ...],
     if made is None or len(set(made)) < len(made) or not set(dots) <= set(made) <= set(extents):
         raise Unsupported(f"the result of {text!r}")
     inferred, shape = model.value(node.outputs[0]).fixed, tuple(extents[letter] for letter in made)
-    if inferred != shape:  # ONNX takes no notice of letters that have one element in an operand
+    if inferred != shape:  # ONNX goes by the first operand that has a letter (`without_single_letters`)
         raise Unsupported(f"its result has the shape {shape}, not {inferred} as ONNX infers")
     return operands, made, extents
 

@@ -7,7 +7,7 @@ then it is another graph, and the compiled one would compute something else for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from firmware_sim.errors import CompileError, DeviceError, ModelError, UsageError
@@ -18,6 +18,16 @@ from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.model import Model
 
 Shapes = Mapping[str, tuple[int, ...]]
+_Change = Callable[[int, int], int]  # (dimension, extent) -> extent
+_NO_MODEL = (CompileError, DeviceError, ModelError, UsageError)
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """The first layer that another graph has otherwise. on_host: of that, more runs on the host."""
+
+    layer: str
+    on_host: bool
 
 
 @dataclass(frozen=True)
@@ -35,17 +45,41 @@ def fixed_extents(
     """shapes: of the inputs that the graph was made for; smaller: makes the graph for others; layers: how
     many of the graph's count, from the first.
 
-    Inputs with which there is no model tell nothing: the layers refuse them when the net runs.
+    Inputs with which there is no model tell nothing: the layers refuse them when the net runs. Where some
+    cannot become smaller like the others (initial states of both directions), those that can are tried apart.
     """
 
-    def probe(change: Callable[[int, int], int]) -> str | None:
-        changed = {name: tuple(change(i, n) for i, n in enumerate(shape)) for name, shape in shapes.items()}
-        if changed == shapes:
-            return None
+    def tried(names: Iterable[str], change: _Change) -> _Difference | None:
+        """What is different where these inputs become smaller. Raises what making the graph does."""
+        small = dict(shapes)
+        for name in names:
+            small[name] = tuple(change(i, extent) for i, extent in enumerate(shapes[name]))
+        return None if small == shapes else _first_difference(graph, smaller(small), layers)
+
+    def alone(name: str, change: _Change) -> _Difference | None:
         try:
-            return _first_difference(graph, smaller(changed), layers)
-        except (CompileError, DeviceError, ModelError, UsageError):
-            return None
+            return tried([name], change)
+        except _NO_MODEL:
+            return _Difference("", on_host=True)
+
+    def probe(change: _Change) -> str | None:
+        try:
+            found = tried(shapes, change)
+            if found is None or not found.on_host:
+                return None if found is None else found.layer
+        except _NO_MODEL:
+            found = None
+        each = {name: alone(name, change) for name in shapes}
+        others = [one.layer for one in each.values() if one is not None and not one.on_host]
+        if others:
+            return others[0]
+        able = [name for name, one in each.items() if one is None]
+        if any(change(i, extent) != extent for name in able for i, extent in enumerate(shapes[name])):
+            try:
+                found = tried(able, change)
+            except _NO_MODEL:
+                found = None
+        return None if found is None else found.layer
 
     n = probe(lambda i, extent: max(1, extent - 1) if i == 0 else extent)
     odd = probe(lambda i, extent: max(1, extent - 1) if i >= 2 else extent)
@@ -84,12 +118,13 @@ def restricted(net: CompiledNet, fixed: Fixed) -> CompiledNet:
     return replace(net, stages=stages)
 
 
-def _first_difference(a: GraphBuilder, b: GraphBuilder, layers: int) -> str | None:
+def _first_difference(a: GraphBuilder, b: GraphBuilder, layers: int) -> _Difference | None:
     """The first of so many layers of `a` that has other parameters, operands, or another model for the host
     in `b`."""
+    on_host = sum(node.cpu is not None for node in b.nodes) > sum(node.cpu is not None for node in a.nodes)
     for i, node in enumerate(a.nodes[:layers]):
         if i >= len(b.nodes):
-            return node.name
+            return _Difference(node.name, on_host)
         other = b.nodes[i]
         constants = [
             [graph.tensors[name].data if name in graph.tensors else name for name in of.inputs]
@@ -101,5 +136,5 @@ def _first_difference(a: GraphBuilder, b: GraphBuilder, layers: int) -> str | No
             or constants[0] != constants[1]
             or models[0] != models[1]
         ):
-            return node.name
-    return a.nodes[layers - 1].name if len(b.nodes) > layers else None
+            return _Difference(node.name, on_host)
+    return _Difference(a.nodes[layers - 1].name, on_host) if len(b.nodes) > layers else None
