@@ -33,6 +33,7 @@ def join_rows(model: Model) -> Model:
     values = dict(model.values)
     nodes: list[Node] = []
     joined: set[str] = set()
+    viewed: set[str] = set()
 
     def view(source: str, made: str, shape: tuple[int, ...]) -> None:
         target = f"{made}:shape"
@@ -49,7 +50,8 @@ def join_rows(model: Model) -> Model:
         for source in sources:
             shape = _joined(model.value(source).fixed or ())
             name = f"{source}:rows"
-            if name not in values:
+            if name not in viewed:
+                viewed.add(name)
                 values[name] = Value(name, shape, np.dtype(np.float32))
                 view(source, name, shape)
             inputs = [name if given == source else given for given in inputs]
@@ -64,6 +66,7 @@ def join_rows(model: Model) -> Model:
         nodes.append(replace(node, inputs=tuple(inputs), outputs=(name,), attributes=attributes, proto=None))
         view(name, output, shape)
         joined.add(output)
+        viewed.add(name)
     if not joined:
         return model
     return needed(without_detours(replace(model, nodes=tuple(nodes), constants=constants, values=values)))

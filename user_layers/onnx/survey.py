@@ -20,7 +20,6 @@ from user_layers.onnx.groups import join_groups
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Converter, Lowering
 from user_layers.onnx.model import Model
-from user_layers.onnx.moves import move_rows
 from user_layers.onnx.nested import nest_concatenations
 from user_layers.onnx.partition import Reason
 from user_layers.onnx.parts import split_convolutions
@@ -92,10 +91,7 @@ def survey_layers(
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
     # Pixels first: what they are subtracted from and multiplied by keeps its bits.
-    model = fuse_patterns(fuse_attention(nest_concatenations(take_pixels(model))))
-    # Rows are moved at once where neither attention nor a pattern looks through; what is left of slices and
-    # pads are edges.
-    model = fold_edges(move_rows(model))
+    model = fold_edges(fuse_patterns(fuse_attention(nest_concatenations(take_pixels(model)))))
     # Behind edges, which become pads; channels are picked where a convolution cannot make them apart; then
     # convolutions by phases, whose kernels have no idle taps.
     model = pick_channels(split_convolutions(without_idle_taps(model)))

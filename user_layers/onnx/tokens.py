@@ -56,7 +56,7 @@ class _Pass:
             return
         order = [int(i) for i in node.attributes.get("perm", range(len(before))[::-1])]
         found = _matrices(before, order)
-        if found is None or found[0] not in (1, before[0]):
+        if found is None or found[0] not in (1, before[0]) or self._at_edge(node):
             return
         batches, rows, columns = found
         nodes: list[Node] = []
@@ -86,6 +86,17 @@ class _Pass:
             end = node.outputs[0]
         self.instead.update((name, []) for name in gone)
         self.instead[end] = nodes
+
+    def _at_edge(self, node: Node) -> bool:
+        """Whether a node reads an input of the model or makes an output, perhaps through views. There nothing
+        is in local memory, and integers can be moved as they are."""
+        name: str = node.inputs[0]
+        while (maker := self.model.makers.get(name)) is not None and self._is_view(maker):
+            name = maker.inputs[0]
+        ends = [node.outputs[0]]
+        while (reader := self.model.only_reader(ends[-1])) is not None and self._is_view(reader):
+            ends.append(reader.outputs[0])
+        return self.model.makers.get(name) is None or ends[-1] in self.model.results
 
     def _picture_before(self, name: str, batches: int, rows: int) -> str | None:
         """The value of these batches and rows, in other dimensions, that a value read once is a view of."""
