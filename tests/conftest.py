@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.paths import GOLDEN, ROOT
+from tests import thorough
+from tests.paths import GOLDEN
 from tests.support import examples as _profiles  # noqa: F401 (registers hypothesis' profiles)
 from tests.support import firmware_harness
 from tests.support.shared import made_once
@@ -26,7 +27,7 @@ settings.load_profile("suite")
 
 # envsetup.sh puts the bare commands there; advice is worded by it, and should be however the suite is called
 os.environ["PATH"] = os.pathsep.join(
-    part for part in os.environ["PATH"].split(os.pathsep) if Path(part) != ROOT / "tool"
+    part for part in os.environ["PATH"].split(os.pathsep) if not Path(part, "build_layers").exists()
 )
 
 # The tests start thousands of processes: none but the first compiles the toolkit's modules.
@@ -35,7 +36,7 @@ sys.dont_write_bytecode = False
 
 _FRAMEWORKS = ("litert", "executorch", "mindspore")
 _FOLDERS = ("unit", "firmware", "end_to_end", "oracle", *_FRAMEWORKS)  # each is a marker
-_ASKED_FOR = ("oracle", "slow", *_FRAMEWORKS)  # run only when -m names them
+_ASKED_FOR = ("oracle", "slow", "thorough", *_FRAMEWORKS)  # run only when -m names them
 
 
 collect_ignore = ["sources"]  # workspaces' own tests, which tests of theirs run
@@ -57,13 +58,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -m is looked at
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by their folder; leave out what runs only when asked for.
+    """Mark tests by their folder, and the longest; leave out what runs only when asked for.
 
     Not by a -m in addopts: one on the command line would replace it, and `-m unit` take in the slow ones.
     """
+    longest = thorough.read()
     for item in items:
         folder = item.path.parent.name
         item.add_marker(folder if folder in _FOLDERS else "end_to_end")  # the demo layers' own tests
+        if item.nodeid in longest:
+            item.add_marker("thorough")
     named = set(re.findall(r"\w+", config.option.markexpr))
     silent = [name for name in _ASKED_FOR if name not in named]
     left_out = [item for item in items if any(item.get_closest_marker(name) for name in silent)]

@@ -16,6 +16,7 @@ from tests.support.doc_blocks import RUN, blocks_of
 
 pytest.importorskip("onnx", reason="the network is an ONNX model")
 
+pytestmark = pytest.mark.thorough  # all tests read what one long walk through the page printed
 EXAMPLE = ROOT / "examples" / "digits"
 PAGE = EXAMPLE / "README.md"
 

@@ -16,6 +16,7 @@ from tests.support.manual_shell import Shell, built
 from tests.support.workspaces import built_demo
 
 pytest.importorskip("google.protobuf", reason="reading Caffe's files needs protobuf")
+pytestmark = pytest.mark.thorough  # the first step, which all others need, compiles a large network
 EXAMPLE = ROOT / "examples" / "yolov3"
 
 

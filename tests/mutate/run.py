@@ -17,7 +17,10 @@ from pathlib import Path
 from tests.mutate.mutants import Mutant
 from tests.paths import ROOT
 
-_PYTEST = ("-x", "-q", "-n0", "-p", "no:cacheprovider", "--hypothesis-profile=suite-unshrunk")
+_PYTEST = (
+    *("-x", "-q", "-n0", "-p", "no:cacheprovider", "--hypothesis-profile=suite-unshrunk"),
+    *("-m", "thorough or not thorough"),
+)
 LIMIT = 600.0  # seconds for the tests of one mutant
 _PASSED, _FAILED, _INTERRUPTED, _USAGE = 0, 1, 2, 4  # pytest's exit codes; 2: a file cannot be loaded
 

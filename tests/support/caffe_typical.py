@@ -167,7 +167,7 @@ TYPICAL: dict[str, Case] = {
 for _name in ("Parameter", "DummyData"):
     TYPICAL[_name].bottoms.clear()
 
-ON_HOST = {"BatchReindex", "Embed", "Pooling, with indices", "ROIPooling", "Upsample, by a mask"}
+ON_HOST = {"Pooling, with indices", "ROIPooling", "Upsample, by a mask"}
 """Of these layers onnxruntime runs a part, or all; the others run on the TPU."""
 
 NOT_OPENCV = {

@@ -7,7 +7,7 @@ from user_layers.spelling.page import page_path, rewrite, with_list
 
 PAGE = "caffe.md"
 _HOST = """
-On the host run BatchReindex, Embed, ROIPooling, the second top of Pooling (where the maxima are) and Upsample
+On the host run ROIPooling, the second top of Pooling (where the maxima are) and Upsample
 with a mask; nearly all else has layers on the TPU.
 """
 

@@ -28,6 +28,7 @@ from user_layers.onnx.phases import split_phases
 from user_layers.onnx.picked import pick_channels
 from user_layers.onnx.pixels import take_pixels
 from user_layers.onnx.proto import is_written_out
+from user_layers.onnx.rotary import turn_weights
 from user_layers.onnx.rows import join_rows
 from user_layers.onnx.taps import without_idle_taps
 from user_layers.onnx.tokens import turn_tokens
@@ -90,8 +91,10 @@ def survey_layers(
 
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
-    # Pixels first: what they are subtracted from and multiplied by keeps its bits.
-    model = fold_edges(fuse_patterns(fuse_attention(nest_concatenations(take_pixels(model)))))
+    # Pixels first: what they are subtracted from and multiplied by keeps its bits. Heads are turned by
+    # weights before attention follows them back to their products.
+    model = turn_weights(nest_concatenations(take_pixels(model)))
+    model = fold_edges(fuse_patterns(fuse_attention(model)))
     # Behind edges, which become pads; channels are picked where a convolution cannot make them apart; then
     # convolutions by phases, whose kernels have no idle taps.
     model = pick_channels(split_convolutions(without_idle_taps(model)))
