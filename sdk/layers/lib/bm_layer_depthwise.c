@@ -47,7 +47,7 @@ static void compute(const pool_run *r, const pool_step *s) {
                       .kernel = of.kernel, .stride = of.stride, .dilation = of.dilation, .pad = of.pad,
                       .using_bias = p->bias, .bytes = p->bytes, .batches = BM_PACKED};
     okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &of.input_shape);
-    bm_conv_compute(&work, false);
+    bm_conv_compute(&work, r->taps);
 }
 
 int bm_depthwise_in_ddr(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {

@@ -185,6 +185,7 @@ bool bm_pool_prepare_planes(pool_run *r, const window_axis *h, const window_axis
                             const tpu_tensor_t *in) {
     r->problem.h = *h;
     r->problem.w = *w;
+    r->taps = !bm_axis_in_instruction(h) || !bm_axis_in_instruction(w);
     return prepare(r, out, in);
 }
 
