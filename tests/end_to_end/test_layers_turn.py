@@ -46,6 +46,7 @@ def built(toolkit: Toolkit, shape: tuple[int, ...], side: tuple[int, int] | None
 def test_any_matrices(toolkit: Toolkit, data: st.DataObject, how: tuple[int, bool]) -> None:
     batch, height, width, channels = (data.draw(st.integers(1, most)) for most in (3, 12, 12, 150))
     picture, flat = data.draw(st.booleans()), data.draw(st.booleans())
+    shape: tuple[int, ...]
     if picture:
         shape, side = (batch, height * width, channels), (height, width)
     else:
