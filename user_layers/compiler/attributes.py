@@ -62,8 +62,9 @@ class LayerAttributes:
     any_batch: bool = field(default=False, kw_only=True)  # tiles may have fewer batches than they are cut to
     _descriptor: Descriptor | None = field(repr=False, compare=False)
     _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
+    _windows: dict[tuple[int, ...], tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
+    @cached_property
     def gathers(self) -> bool:
         """Whether the local function loads the tile that it makes itself, from inputs that lie in DDR: it
         runs on the DMA engine alone."""
@@ -108,6 +109,13 @@ class LayerAttributes:
 
         height, in_height: rows of the whole output and input.
         """
+        key = (first, extent, height, in_height)
+        known = self._windows.get(key)
+        if known is None:
+            known = self._windows[key] = self._rows(first, extent, height, in_height)
+        return known
+
+    def _rows(self, first: int, extent: int, height: int, in_height: int) -> tuple[int, int]:
         by_rows = self._backward("h", first, extent)
         sliding = self._sliding
         if sliding is None:
@@ -126,7 +134,10 @@ class LayerAttributes:
 
         CompileError when the descriptor says fewer than one.
         """
-        return self._backward("w", first, extent)
+        known = self._windows.get((first, extent))
+        if known is None:
+            known = self._windows[first, extent] = self._backward("w", first, extent)
+        return known
 
     def nonsense(self, call: str, result: object, expected: str) -> CompileError:
         """The error for an answer that cannot be; call: the method as it was asked, with its arguments."""

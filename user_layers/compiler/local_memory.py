@@ -132,6 +132,7 @@ class _Planner:
             if concat_channels(cut.described, k) is not None or cut.described.attrs[k].gathers
         }
         self.sizes = {k: size for k in cut.nodes if (size := work_bytes(cut, k))}
+        self.shrinks = any(cut.described.attrs[k].any_batch for k in cut.nodes)
         self.compute = [0.0] * (len(cut.nodes) * self.count)
         self.owners: list[Storage] = []
         self._simplest: _Places | None = None
@@ -183,13 +184,17 @@ class _Planner:
         if placement is None:
             return None
         offsets: dict[int, list[int]] = {}
+        slots: dict[int, int] = {}
         for s, b, offset in zip(self.owners, self.buffers, placement.offsets, strict=False):
             for v, slot in s.values:
+                slots[v] = slot
                 inside = slot and slot * slot_bytes(self.tiles, self.cut.values[v].tensor, b.tile)
                 offsets.setdefault(v, []).append(offset + inside)
         rest = placement.offsets[len(self.buffers) :]
         return _Places(
-            tuple(replace(v, offsets=tuple(offsets[i])) for i, v in enumerate(self.cut.values)),
+            tuple(
+                replace(v, offsets=tuple(offsets[i]), slot=slots[i]) for i, v in enumerate(self.cut.values)
+            ),
             {k: tuple(rest[n :: len(self.sizes)]) for n, k in enumerate(self.sizes)},
             placement.used,
         )
@@ -197,22 +202,41 @@ class _Planner:
     def measure(self, cost_model: CostModel) -> bool:
         """Set the cycles of everything; False if there are no places to record with."""
         tiles = self.tiles
-        for c in self.copies:
+        known: dict[object, float] = {}
+
+        def once(p: int, what: object, ask: Callable[[], float]) -> float:
+            key = (what, tiles.kinds[p])
+            if key not in known:
+                known[key] = ask()
+            return known[key]
+
+        def move(c: Copy) -> float:
             part, whole = tiles.concat(c.tile, c.move.node, c.move.index)
-            c.cycles = cost_model.move(part, whole, c.move.channel)
+            return cost_model.move(part, whole, c.move.channel)
+
+        def load(v: int, p: int) -> float:
+            return load_cycles(cost_model, tiles, v, p, partial(self._where, p))
+
+        def store(v: int, p: int) -> float:
+            return cost_model.store(tiles.moved(v, p))
+
+        def layer(k: int, p: int) -> float:
+            return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(self._where, p, k))
+
+        for c in self.copies:
+            c.cycles = once(c.tile, c.move, partial(move, c))
         compute = [0.0] * len(self.compute)
         try:
             for b, s in zip(self.buffers, self.owners, strict=True):
                 if s.load is not None:
-                    b.load = load_cycles(cost_model, tiles, s.load, b.tile, partial(self._where, b.tile))
+                    b.load = once(b.tile, ("load", s.load), partial(load, s.load, b.tile))
                 if s.store is not None:
-                    b.store = cost_model.store(tiles.moved(s.store, b.tile))
+                    b.store = once(b.tile, ("store", s.store), partial(store, s.store, b.tile))
             for step in range(len(compute)):
                 p, i = divmod(step, len(self.cut.nodes))
                 k = self.cut.nodes[i]
                 if k not in self.silent:
-                    where = partial(self._where, p, k)
-                    compute[step] = cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), where)
+                    compute[step] = once(p, k, partial(layer, k, p))
         except _NoPlaceError:
             return False
         self.compute = compute
@@ -233,7 +257,7 @@ class _Planner:
 
         def where(v: int, p: int) -> Range:
             start = values[v].offset(p)
-            return start, start + values[v].nbytes
+            return self._from(start, values[v], p), start + values[v].nbytes
 
         reads: dict[int, list[int]] = {k: [] for k in self.cut.nodes}
         for (k, _), v in self.cut.read.items():
@@ -280,7 +304,14 @@ class _Planner:
             return [(start, start + target.nbytes)]
         slot = slot_bytes(self.tiles, target.tensor, p)
         first, end = move.channel // NPU_NUM, -(-(move.channel + part.shape[1]) // NPU_NUM)
-        return [(start + first * slot, start + end * slot)]
+        return [(start if self.shrinks else start + first * slot, start + end * slot)]
+
+    def _from(self, start: int, value: Value, p: int) -> int:
+        """Where the memory begins in which a value at `start` may lie: a part of a concatenation moves
+        towards its beginning where tiles have fewer rows or columns."""
+        if not (self.shrinks and value.slot):
+            return start
+        return start - value.slot * slot_bytes(self.tiles, value.tensor, p)
 
 
 class _NoPlaceError(Exception):

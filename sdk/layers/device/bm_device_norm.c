@@ -15,13 +15,14 @@
 #include "okk.h"
 
 /* A lane: three buffers that take turns with being loaded, computed and stored, one for work, scale, shift; and one
- * number for each of up to 63 rows. */
+ * number for each of its rows. */
 #define WORDS 21440 /* 32-bit words of one buffer */
 #define BYTES (4 * WORDS)
 #define WORK (3 * BYTES)
 #define SCALE (4 * BYTES)
 #define SHIFT (5 * BYTES)
 #define ROWS (6 * BYTES)
+#define ROWS_MOST (CHIP_LOCAL_WORDS - 6 * WORDS)
 
 /* Inputs: x, and optionally scale, then shift: with groups one number per channel, else as large as the normalized
  * dimensions. */
@@ -126,7 +127,9 @@ static void spread(local_addr_t target, system_addr_t source, int length) {
 }
 
 static void one_pass(const norm *n) {
-    const bm_reduce_cut cut = bm_reduce_cut_of(n->rows, n->length, 1, WORDS, 1);
+    const bm_reduce_use use = {n->rows, n->length, 1, .words = WORDS, .most_each = ROWS_MOST, .cycles = 12, .commands = 12,
+                               .whole = true, .maps = true};
+    const bm_reduce_cut cut = bm_reduce_cut_of(&use);
     bm_reduce_block now = {0}, next, stored = {0};
     if (!n->per_channel) {
         spread(SCALE, n->scale, n->length);
@@ -137,8 +140,8 @@ static void one_pass(const norm *n) {
         f.scale = n->scale != 0 ? SCALE : 0;
         f.shift = n->shift != 0 ? SHIFT : 0;
     }
-    bm_reduce_measure(&cut, n->rows, n->length, 1, &now);
-    bm_reduce_move(&cut, &now, n->in, n->length, 1, 0, 0, n->length, true);
+    bm_reduce_measure(&cut, &use, &now);
+    bm_reduce_load(&cut, &use, &now, n->in, 0);
     local_addr_t at = 0, stored_at = 0;
     for (bool more = true, storing = false; more || storing;) {
         const bool computing = more;
@@ -146,14 +149,14 @@ static void one_pass(const norm *n) {
         okk_parallel_start();
         if (computing) {
             next = now;
-            more = bm_reduce_next(&cut, n->rows, n->length, 1, &next);
-            if (more) bm_reduce_move(&cut, &next, n->in, n->length, 1, next_at, 0, n->length, true);
+            more = bm_reduce_next(&cut, &use, &next);
+            if (more) bm_reduce_load(&cut, &use, &next, n->in, next_at);
             f.x = f.y = at;
-            f.shape = (dim4){1, now.channels, 1, n->length};
+            f.shape = (dim4){1, bm_reduce_lanes(&now), now.each, n->length};
             okk_128_byte_aligned_stride_for_32bit(&f.stride, 0, &f.shape);
             compute(n, &f);
         }
-        if (storing) bm_reduce_move(&cut, &stored, n->out, n->length, 1, stored_at, 0, n->length, false);
+        if (storing) bm_reduce_store(&cut, &use, &stored, n->out, stored_at, false);
         okk_parallel_end();
         storing = computing;
         stored = now;
