@@ -115,8 +115,9 @@ static void call_layer(program *p, const step *s) {
     bool parallel = fw.parallel;
     fw_layer_args args = fw_step_call(s, in, out);
     fw.gathers = fw_step_gathers(p, s);
+    fw.turns = local && !fw.gathers && r->op_type >= FW_BUILTIN_OP_BASE;
     fw_layer_run(local ? FW_CALL_LOCAL : FW_CALL_GLOBAL, &args);
-    fw.gathers = false;
+    fw.gathers = fw.turns = false;
     if (fw.parallel != parallel)
         fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section%s", s->label,
                 fw_opened());

@@ -17,6 +17,8 @@ _INPUT_TYPES = (TType.NEURON, TType.COEFF, TType.COEFF_NEURON, TType.NEURON_SHAP
 
 # Built-in layers whose local functions take their inputs in DDR: the call is the load of what they make.
 _GATHERS = frozenset(("TPU_UNFOLD",))
+# Those whose local functions run on the DMA engine, within local memory.
+_TURNS = frozenset(("TPU_TURN",))
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ class LayerAttributes:
         """Whether the local function loads the tile that it makes itself, from inputs that lie in DDR: it
         runs on the DMA engine alone."""
         return self.node.op.is_builtin and self.node.op.op in _GATHERS
+
+    @property
+    def turns(self) -> bool:
+        """Whether the local function runs on the DMA engine alone, from tiles to tiles in local memory."""
+        return self.node.op.is_builtin and self.node.op.op in _TURNS
 
     @property
     def tile_index(self) -> int:

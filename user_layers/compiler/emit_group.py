@@ -79,7 +79,7 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
             waits[op.kind.engine] = at[op.after]
             steps.append(Step(StepOp.WAIT, bd_after=waits[Engine.BD], gdma_after=waits[Engine.GDMA]))
         gatherer = tiles.gatherer(op.which) if op.kind is OpKind.LOAD else None
-        if op.kind is OpKind.LAYER:
+        if op.kind is OpKind.LAYER or (op.kind is OpKind.MOVE and described.attrs[op.which].turns):
             layer(op.which, op.tile)
         elif gatherer is not None:
             layer(gatherer, op.tile)

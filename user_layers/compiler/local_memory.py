@@ -67,6 +67,17 @@ def load_cycles(
     return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(where, k))
 
 
+def move_cycles(cost_model: CostModel, tiles: GroupTiles, k: int, p: int, index: int, where: Where) -> float:
+    """Cycles of what the DMA engine does for node k within local memory: the copy of input `index` of a
+    concatenation, or the call."""
+    described = tiles.cut.described
+    if described.attrs[k].turns:
+        return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), where)
+    channels = concat_channels(described, k)
+    assert channels is not None
+    return cost_model.move(*tiles.concat(p, k, index), channels[index])
+
+
 @dataclass(frozen=True)
 class LocalPlan:
     """made: value of each tensor the group computes; read: value that input i of node k reads, under
@@ -129,7 +140,9 @@ class _Planner:
         self.silent = {
             k
             for k in cut.nodes
-            if concat_channels(cut.described, k) is not None or cut.described.attrs[k].gathers
+            if concat_channels(cut.described, k) is not None
+            or cut.described.attrs[k].gathers
+            or cut.described.attrs[k].turns
         }
         self.sizes = {k: size for k in cut.nodes if (size := work_bytes(cut, k))}
         self.shrinks = any(cut.described.attrs[k].any_batch for k in cut.nodes)
@@ -211,8 +224,8 @@ class _Planner:
             return known[key]
 
         def move(c: Copy) -> float:
-            part, whole = tiles.concat(c.tile, c.move.node, c.move.index)
-            return cost_model.move(part, whole, c.move.channel)
+            where = partial(self._where, c.tile, c.move.node)
+            return move_cycles(cost_model, tiles, c.move.node, c.tile, c.move.index, where)
 
         def load(v: int, p: int) -> float:
             return load_cycles(cost_model, tiles, v, p, partial(self._where, p))
@@ -223,10 +236,10 @@ class _Planner:
         def layer(k: int, p: int) -> float:
             return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(self._where, p, k))
 
-        for c in self.copies:
-            c.cycles = once(c.tile, c.move, partial(move, c))
         compute = [0.0] * len(self.compute)
         try:
+            for c in self.copies:
+                c.cycles = once(c.tile, c.move, partial(move, c))
             for b, s in zip(self.buffers, self.owners, strict=True):
                 if s.load is not None:
                     b.load = once(b.tile, ("load", s.load), partial(load, s.load, b.tile))
@@ -272,7 +285,11 @@ class _Planner:
                 if t.copy is not None:
                     move, p = t.copy.move, t.copy.tile
                     source = [where(self.cut.read[move.node, move.index], p)]
-                    target = self._channels(move, p, values)
+                    if self.cut.described.attrs[move.node].turns:
+                        (output,) = net.nodes[move.node].outputs
+                        target = [where(self.cut.made[output], p)]
+                    else:
+                        target = self._channels(move, p, values)
                     order.append(OpKind.MOVE, move.node, p, t.copy.cycles, source, target, move.index)
                     continue
                 owner, b = self.owners[t.buffer], self.buffers[t.buffer]
