@@ -48,7 +48,7 @@ def _wanted(proto: Any, x: Any, grid: Any) -> Any:
     return reference(from_proto(proto), {"x": x, "grid": grid})[0]
 
 
-@examples(6)
+@examples(3)
 @given(data=st.data())
 def test_places_in_pictures(toolkit: Toolkit, data: st.DataObject) -> None:
     """All modes, by rows and by pixels, static and dynamic."""
@@ -82,6 +82,7 @@ def test_places_that_are_no_numbers(mode: str, pads: str, toolkit: Toolkit) -> N
     assert np.abs(y - want)[:, :, 1:].max() <= NEAR * np.abs(picture).max()
 
 
+@pytest.mark.slow
 def test_on_the_controller(controller: Toolkit) -> None:
     picture, grid = _picture(2, 3, 5, 6), _places(2, 4, 3, 2)
     proto = _model(picture.shape, grid.shape)
