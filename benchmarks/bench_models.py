@@ -10,7 +10,7 @@ on host: ONNX nodes that run there; diff: the largest difference to onnxruntime'
 largest value; ms: modelled, of what runs on the TPU, without the launch; roofline: the least ms, by
 user_layers/report/roofline.py; eff: roofline / ms; CPU s, MB: of compiling, with the processes it starts, and
 the peak memory of the largest of them; emu: emulated time / onnxruntime's on one thread; vendor: ours / the
-vendor's bmodel, cycles.
+vendor's bmodel, cycles; latent: the same by the clock with another fit's latency of loads (timing.LATENT).
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ BUILD = Path(__file__).resolve().parent / "models" / "build.py"
 
 def measure(path: Path, opts: Sequence[int], repeat: int, vendor: bool) -> Row:
     """What the table says of one file; the last of `opts` is the one that runs."""
+    from benchmarks.bench_vendor_cycles import cycles
     from firmware_sim.chip import CLOCK_HZ
+    from firmware_sim.isa import timing
     from tpulayer import Graph
-    from user_layers.net.compiled import CpuBody
+    from user_layers.net.compiled import CpuBody, StaticBody
     from user_layers.report.model import total
     from user_layers.toolkit import Toolkit
 
@@ -76,8 +78,11 @@ def measure(path: Path, opts: Sequence[int], repeat: int, vendor: bool) -> Row:
     row["host_parts"] = sum(isinstance(body, CpuBody) for body in bodies)
     with Toolkit() as toolkit:
         row |= _run(path, net, toolkit, repeat)
+    groups = [group for body in bodies if isinstance(body, StaticBody) for group in body.groups]
+    latent = cycles(groups, timing.LATENT)
+    row["ms_latent"] = latent / CLOCK_HZ * 1e3
     if vendor:
-        row |= _vendor(path, row["ms"] * CLOCK_HZ / 1e3)
+        row |= _vendor(path, row["ms"] * CLOCK_HZ / 1e3, latent)
     return row
 
 
@@ -120,8 +125,8 @@ def _run(path: Path, net: CompiledNet, toolkit: Toolkit, repeat: int) -> Row:
     }
 
 
-def _vendor(path: Path, cycles: float) -> Row:
-    """The vendor's bmodel of the same file, by the same clock; why there is none."""
+def _vendor(path: Path, cycles: float, latent: float) -> Row:
+    """The vendor's bmodel of the same file, by the same clocks; why there is none."""
     from benchmarks.bench_vendor_cycles import measure as measure_bmodel
     from tests.oracle.client import Refused, Unavailable
     from tests.oracle.toolchain import Toolchain
@@ -134,7 +139,11 @@ def _vendor(path: Path, cycles: float) -> Row:
         return {"vendor_error": str(error)[:300]}
     except subprocess.TimeoutExpired as error:
         return {"vendor_error": f"no bmodel in {error.timeout:.0f} s"}
-    return {"vendor_mcycles": theirs.cycles / 1e6, "vendor_ratio": cycles / theirs.cycles}
+    return {
+        "vendor_mcycles": theirs.cycles / 1e6,
+        "vendor_ratio": cycles / theirs.cycles,
+        "vendor_ratio_latent": latent / theirs.latent,
+    }
 
 
 _WHO = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
@@ -234,6 +243,7 @@ _COLUMNS: tuple[tuple[str, str, int, str], ...] = (
     ("peak_mb", "MB", 6, ".0f"),
     ("emulated_ratio", "emu", 7, ".1f"),
     ("vendor_ratio", "vendor", 7, ".2f"),
+    ("vendor_ratio_latent", "latent", 7, ".2f"),
 )
 
 
@@ -257,7 +267,9 @@ def means(rows: dict[str, Row], groups: dict[str, str]) -> list[str]:
         if not found:
             continue
         said = [f"{group}: {len(found)} of {len(names)} measured"]
-        for key, title in (("efficiency", "eff"), ("emulated_ratio", "emu"), ("vendor_ratio", "vendor")):
+        for key, title, _, _ in _COLUMNS:
+            if key not in ("efficiency", "emulated_ratio", "vendor_ratio", "vendor_ratio_latent"):
+                continue
             values = [row[key] for row in found if row.get(key)]
             if values:
                 said.append(

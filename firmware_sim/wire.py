@@ -11,6 +11,7 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from firmware_sim.chip import MAX_SHAPE_DIMS
 from firmware_sim.errors import ModelError, UsageError
@@ -29,7 +30,9 @@ MAX_ARGUMENTS = 11 << 20  # bytes of a kernel's arguments; the controller's memo
 NOTED_NOTHING, NOTED_BD, NOTED_GDMA = range(3)
 """The first of what the device process notes for the report of an end (Link.notes): the engine that works.
 Then follow the command's place in its arena, and what code addresses of the native firmware count from."""
-LARGER = 1  # index of a tile whose maker accepts larger tiles of its inputs than it needs
+LARGER = 1  # in the index of a tile: its maker accepts larger tiles of its inputs than it needs
+SLOT = 2  # times the channels on each NPU that lie before a tile in the one that it is part of, added to it
+SHRINKS = 1  # op_type of a GROUP whose tiles may have fewer rows and columns than they are compiled for
 
 
 class Op(enum.IntEnum):
@@ -225,8 +228,8 @@ TENSOR_KIND_NOTES: dict[enum.IntEnum, str] = {
     TensorKind.OUTPUT: "index: which output of the net",
     TensorKind.NEURON: "DDR; dynamic: allocated when produced, released after its last use",
     TensorKind.COEFF: "DDR; dynamic: tensor.addr counts from coeff_addr",
-    TensorKind.LOCAL: "a tile in local memory, tensor.addr = offset; index: FW_LARGER or 0; dynamic: "
-    "of alias_of",
+    TensorKind.LOCAL: "a tile in local memory, tensor.addr = offset; index: FW_LARGER or 0, dynamic: "
+    "plus FW_SLOT for each slot before it, of alias_of",
     TensorKind.L2: "L2, absolute address; dynamic: a copy of alias_of",
 }
 
@@ -320,8 +323,8 @@ STEP_KINDS = (
     StepKind(
         StepOp.GROUP,
         "of dynamic programs: layers run on tiles by the next `local_steps` steps, which are for the "
-        "compiled shapes, or, where the shapes do not allow it, on DDR data by the `global_steps` steps "
-        "behind these",
+        "compiled shapes and smaller batches, with op_type FW_SHRINKS also for smaller heights and widths, "
+        "or, where the shapes do not allow it, on DDR data by the `global_steps` steps behind these",
         dynamic=True,
         operands=("local_steps", "global_steps"),
     ),
@@ -400,7 +403,7 @@ class TensorRecord:
 
     __repr__ = brief
 
-    @property
+    @cached_property
     def format(self) -> Format:
         """How its elements are stored."""
         return Format(self.dtype, self.store_mode, self.scale)
@@ -509,7 +512,8 @@ class Step:
     param_check: the low 32 bits of the hash of the parameter struct that `param` was made for. Of layers:
     buffer_addr and buffer_bytes, their work buffer. Of WAIT: bd_after and gdma_after, the steps for whose
     commands on the other engine these engines wait. Of MOVE: channel, the first one that is written. Of
-    GROUP: local_steps and global_steps, how many steps follow for each of both ways to run it.
+    GROUP: local_steps and global_steps, how many steps follow for each of both ways to run it; its op_type is
+    SHRINKS or -1.
     """
 
     opcode: StepOp

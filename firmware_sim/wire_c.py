@@ -50,7 +50,17 @@ _NUMBERS = (
     (
         "FW_LARGER",
         f"{wire.LARGER}",
-        "index of a tile whose maker accepts larger tiles of its inputs",
+        "in the index of a tile: its maker accepts larger tiles of its inputs",
+    ),
+    (
+        "FW_SLOT",
+        f"{wire.SLOT}",
+        "times the channels on each NPU that lie before a tile in the one that it is part of, added to it",
+    ),
+    (
+        "FW_SHRINKS",
+        f"{wire.SHRINKS}",
+        "op_type of a GROUP whose tiles may have fewer rows and columns than they are compiled for",
     ),
     ("FW_OPERANDS", f"{OPERANDS}", "of a step"),
 )

@@ -19,10 +19,12 @@ from user_layers.compiler.log import numbered
 from user_layers.formats import in_onnx
 from user_layers.onnx.build import build
 from user_layers.onnx.compile import compile_model
+from user_layers.onnx.int8 import int8_of
 from user_layers.onnx.load import Source, read_proto
 from user_layers.toolkit import Toolkit
 
 MODES = ("compile", "check", "summary")
+PRECISIONS = ("FP32", "INT8")
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
 _LAYERS_FROM = 4  # the level of --v that tells of each layer
 
@@ -30,7 +32,8 @@ _LAYERS_FROM = 4  # the level of --v that tells of each layer
 @dataclass(frozen=True)
 class BmnetuOptions:
     """The command's options as they are written. shapes: "[1,3,416,416],[1,10]", of the inputs in their
-    order; dyn, cmp: "true" or "false"; max_n: the largest batch of a dynamic net; v: 0 to 4."""
+    order; dyn, cmp: "true" or "false"; max_n: the largest batch of a dynamic net; v: 0 to 4; table: which
+    values tensors take, for 8-bit integers."""
 
     model: Path
     weight: Path | None = None
@@ -44,7 +47,8 @@ class BmnetuOptions:
     v: int = 0
     outdir: Path = Path("compilation")
     cmp: str = "true"
-    prec: str = "FP32"
+    prec: str = PRECISIONS[0]
+    table: Path | None = None
     json: bool = False
 
 
@@ -56,6 +60,7 @@ def run(options: BmnetuOptions, say: Callable[[str], None]) -> bool:
     dynamic = _switch("dyn", options.dyn)
     compared = _switch("cmp", options.cmp)
     _check(options, dynamic)
+    int8 = int8_of(options.table, (), False, False) if options.table is not None else None
     shapes = parse_shapes(options.shapes, "--shapes") if options.shapes else ()
     with Toolkit() as toolkit:
         if options.mode == "summary":
@@ -77,7 +82,7 @@ def run(options: BmnetuOptions, say: Callable[[str], None]) -> bool:
             report=False,
             name=options.net_name or None,
             layers=False,
-            int8=None,
+            int8=int8,
             toolkit=toolkit,
             source=source,
         )
@@ -91,11 +96,15 @@ def run(options: BmnetuOptions, say: Callable[[str], None]) -> bool:
 def _check(options: BmnetuOptions, dynamic: bool) -> None:
     if options.target.upper() != CHIP:
         raise UsageError(f"--target {options.target}: the only chip here is the {CHIP}")
-    if options.prec.upper() != "FP32":
+    if options.prec.upper() not in PRECISIONS:
+        raise UsageError(f"--prec {options.prec}: nets are compiled with one of {', '.join(PRECISIONS)}")
+    if options.prec.upper() == "INT8" and options.table is None:
         raise UsageError(
-            f"--prec {options.prec}: nets are compiled with float32 alone",
-            hint="--prec FP32, or leave it out",
+            "--prec INT8 needs --table: which values tensors take",
+            hint="`tpulayer calibrate NET.prototxt --weight NET.caffemodel --data SAMPLES -o TABLE` makes it",
         )
+    if options.table is not None and options.prec.upper() != "INT8":
+        raise UsageError("--table is for --prec INT8", hint="--prec INT8, or leave out --table")
     for path in (options.model, options.weight):
         if path is not None and path.suffix.lower().endswith("umodel"):
             raise UsageError(

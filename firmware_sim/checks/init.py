@@ -17,7 +17,7 @@ import numpy as np
 from firmware_sim import chip
 from firmware_sim.checks.by_data import Decided
 from firmware_sim.checks.finding import Finding, Issued
-from firmware_sim.checks.influence import Marked, Marks, influenced, parts_of
+from firmware_sim.checks.influence import Marked, influenced, parts_of
 from firmware_sim.checks.records import I64, READS, WRITES, Record, Runs
 from firmware_sim.checks.sequence import ENGINES, Sequence
 from firmware_sim.checks.shadow import Shadow
@@ -50,38 +50,19 @@ class Poisoned:
         return any(block.holds(space, at) for block in self.blocks)
 
 
-def _lacking(tensor: Tensor, places: I64, missing: Marks) -> tuple[int, int, tuple[int, ...]]:
-    """Of the missing bytes, bool[n, c, h, w, itemsize], of an operand whose elements lie at these places: the
-    first one's place, how many there are, the lanes that they are in."""
-    element, byte = divmod(int(missing.argmax()), tensor.itemsize)
-    at = int(places.flat[element]) + byte
-    # Elements that a stride of 0 repeats lie in one place, of channels in one of each lane.
-    local = tensor.space is Space.LOCAL
-    kept = [slice(None) if stride else slice(1) for stride in tensor.strides]
-    if local:
-        kept[1] = slice(None) if tensor.strides[1] else slice(chip.NPU_NUM)
-    missing = missing[tuple(kept)]
-    channels = np.nonzero(missing.any((0, 2, 3, 4)))[0]
-    lanes = np.unique((tensor.lane + channels) % chip.NPU_NUM).tolist() if local else ()
-    return at, int(np.count_nonzero(missing)), tuple(lanes)
-
-
-def _unused(record: Record, tensor: Tensor, row: Row) -> Marks | None:
-    """Bytes of weights that belong to input channels which are not there: [n, c, h, w, itemsize]."""
+def _unused(record: Record, tensor: Tensor, row: Row) -> int:
+    """Bytes at the end of each of the last words of weights, of input channels which are not there."""
     if (
         not record.name.startswith("conv.")
         or record.name.startswith("conv.winograd")
         or tensor.name != "opd1"
     ):
-        return None
+        return 0
     together = 2 if record.name == "conv.fp32" else 4
-    size = tensor.itemsize // together
     rest = row["opd0_c"] % together
     if not rest or tensor.shape[0] != -(-row["opd0_c"] // together):
-        return None
-    unused = np.zeros((*tensor.shape, tensor.itemsize), bool)
-    unused[-1, ..., rest * size :] = True
-    return unused
+        return 0
+    return (together - rest) * tensor.itemsize // together
 
 
 def _written(record: Record) -> tuple[Runs, ...]:
@@ -140,22 +121,19 @@ class Init:
     ) -> Iterator[Finding]:
         marked: list[Marked] = []
         worst: Poisoned | None = None
-        read = [(o, o.indices() * o.itemsize) for o in {id(o): o for o in self._read(record)}.values()]
+        read: list[tuple[Tensor, I64 | None]] = [
+            (o, None) for o in {id(o): o for o in self._read(record)}.values()
+        ]
         if done is not None and done.of is not None and done.read is not None:
             read.append((done.of, done.read))
         for tensor, places in read:
-            missing = ~self._shadow.written(tensor.space, places, tensor.itemsize)
-            unused = _unused(record, tensor, row)
-            if unused is not None:
-                missing &= ~unused
-            if not missing.any():
+            parts, unused = parts_of(record.name, row, tensor), _unused(record, tensor, row)
+            found = self._shadow.lacking(tensor, parts, unused, places)
+            if found is None:
                 continue
-            parts = parts_of(record.name, row, tensor)
-            apart = np.asarray(missing.reshape(*tensor.shape, parts, -1).any(-1))
-            marks = np.moveaxis(apart, -1, 1).reshape(-1, *tensor.shape[1:])
-            marked.append(Marked(tensor, marks))
+            marked.append(Marked(tensor, found.marks))
             if worst is None:
-                worst = Poisoned(by, tensor, *_lacking(tensor, places, missing), _written(record))
+                worst = Poisoned(by, tensor, found.at, found.nbytes, found.lanes, _written(record))
         results = influenced(record.name, row, record.operands, marked) if marked else []
         self._shadow.write_blocks(record)
         for one in results:

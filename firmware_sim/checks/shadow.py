@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from firmware_sim import chip
 from firmware_sim.checks.records import I64, READS, WRITES, Record
 from firmware_sim.checks.sequence import Sequence
 from firmware_sim.instructions.loops import native
-from firmware_sim.isa.footprint import Space
+from firmware_sim.isa.footprint import Space, Tensor
 from firmware_sim.l2_tables import l2_tables
 
 Flags = npt.NDArray[np.bool_]
@@ -33,6 +34,18 @@ def _reserved(nbytes: int) -> U8:
     """Zeros that take memory when they are touched."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
     return np.frombuffer(mmap.mmap(-1, nbytes, flags=flags), np.uint8)
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """What an operand has that nothing wrote. marks: bool[n * parts, c, h, w], elements, or parts of them,
+    with such a byte; at: the first byte's place; nbytes, lanes: how many there are, and where, elements that
+    a stride of 0 repeats once."""
+
+    marks: Flags
+    at: int
+    nbytes: int
+    lanes: tuple[int, ...]
 
 
 class Shadow:
@@ -121,6 +134,27 @@ class Shadow:
         native.bound("check_init_written", places, found, int(space), *self._arrays)()
         return found.reshape(at.shape if size is None else (*at.shape, size))
 
+    def lacking(
+        self, tensor: Tensor, parts: int, unused: int = 0, places: I64 | None = None
+    ) -> Lacking | None:
+        """What nothing wrote of an operand, or None. parts: of an element that are looked at apart; unused:
+        the bytes of the last n's elements, at their end, that do not count; places: of the elements, where
+        others than the tensor's own."""
+        if not native.ready() or places is not None or tensor.h_shift or tensor.w_shift:
+            if places is None:
+                places = tensor.indices() * tensor.itemsize
+            return self.lacking_plainly(tensor, parts, unused, places)
+        size, (n, *shape) = tensor.itemsize, tensor.shape
+        steps = [stride * size for stride in tensor.strides]
+        first = tensor.offset // size * size
+        within = first % chip.LOCAL_BYTES if tensor.space is Space.LOCAL else first
+        given = int(tensor.space), within, tensor.lane, n, *shape, *steps, size, parts, size - unused
+        marks, told = np.zeros((n * parts, *shape), np.bool_), np.zeros(3, np.int64)
+        if not native.bound("check_init_lacking", np.array(given, np.int64), marks, told, *self._arrays)():
+            return None
+        at, nbytes, lanes = told.tolist()
+        return Lacking(marks, at, nbytes, tuple(lane for lane in range(chip.NPU_NUM) if lanes >> lane & 1))
+
     def unwritten(self, start: int, nbytes: int, most: int = _MANY_HOLES) -> I64:
         """Ranges of DDR within a range that nothing has written, int64[k, 2] of start and end: at most so
         many, of which the last one then goes on to the last byte that nothing wrote."""
@@ -203,6 +237,27 @@ class Shadow:
             np.bitwise_or.at(words, places, bits)
         else:
             np.bitwise_and.at(words, places, ~bits)
+
+    def lacking_plainly(self, tensor: Tensor, parts: int, unused: int, places: I64) -> Lacking | None:
+        """As `lacking`."""
+        missing = ~self.written(tensor.space, places, tensor.itemsize)
+        if unused:
+            missing[-1, ..., -unused:] = False
+        if not missing.any():
+            return None
+        apart = np.asarray(missing.reshape(*tensor.shape, parts, -1).any(-1))
+        marks = np.moveaxis(apart, -1, 1).reshape(-1, *tensor.shape[1:])
+        element, byte = divmod(int(missing.argmax()), tensor.itemsize)
+        at = int(places.flat[element]) + byte
+        # Elements that a stride of 0 repeats lie in one place, of channels in one of each lane.
+        local = tensor.space is Space.LOCAL
+        kept = [slice(None) if stride else slice(1) for stride in tensor.strides]
+        if local:
+            kept[1] = slice(None) if tensor.strides[1] else slice(chip.NPU_NUM)
+        missing = missing[tuple(kept)]
+        channels = np.nonzero(missing.any((0, 2, 3, 4)))[0]
+        lanes = np.unique((tensor.lane + channels) % chip.NPU_NUM).tolist() if local else ()
+        return Lacking(marks, at, int(np.count_nonzero(missing)), tuple(lanes))
 
     def forget(self) -> None:
         """Commands ran that nobody watched: what is in DDR counts as written."""

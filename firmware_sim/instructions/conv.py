@@ -15,8 +15,8 @@ import numpy as np
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
+from firmware_sim.instructions import conv_fixed_tiles, conv_tiles, fp32, small, sums
 from firmware_sim.instructions import conv_operands as parts
-from firmware_sim.instructions import conv_tiles, fp32, small, sums
 from firmware_sim.instructions.dense import Array, Dense
 from firmware_sim.instructions.instruction import Engine, Instruction, Run, Semantics
 from firmware_sim.instructions.packed import DensePacked, Packed
@@ -147,14 +147,8 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
     adds_old = Access.READ in out.access
     quick = _fp32_small(row, memory, planes, operands, adds_old)
     if quick is None:
-        h, w = kernel_of(row)
-        kernel_at = np.zeros(h * w, np.int64)
-        if isinstance(weight, Tensor):
-            steps = np.arange(h)[:, None] * weight.strides[2] + np.arange(w) * weight.strides[3]
-            kernel_at = np.ascontiguousarray(_turned(row, steps)).reshape(-1)
         first = next((b for b in bias if isinstance(b, Tensor)), None)
-        kernel = conv_tiles.Weights(weight, kernel_at)
-        quick = conv_tiles.bind(memory, planes, out, x, kernel, first, adds_old=adds_old)
+        quick = conv_tiles.bind(memory, planes, out, x, _tiled(row, weight), first, adds_old=adds_old)
     if quick is not None:
         return quick
 
@@ -169,6 +163,16 @@ def _fp32_bind(row: Row, memory: Memory) -> Run:
         target.store(results)
 
     return run
+
+
+def _tiled(row: Row, weight: Operand) -> conv_tiles.Weights:
+    """The weights as loops over tiles take them."""
+    h, w = kernel_of(row)
+    kernel_at = np.zeros(h * w, np.int64)
+    if isinstance(weight, Tensor):
+        steps = np.arange(h)[:, None] * weight.strides[2] + np.arange(w) * weight.strides[3]
+        kernel_at = np.ascontiguousarray(_turned(row, steps)).reshape(-1)
+    return conv_tiles.Weights(weight, kernel_at)
 
 
 def _fp32_cycles(row: Row) -> timing.Cycles:
@@ -372,7 +376,13 @@ def _fixed_semantics(bits: int) -> Semantics:
             fixed,
             lambda x, w: integer_sums(planes, x, w, fixed.limit),
         )
-        return _fixed_small(row, memory, planes, found, fixed) or general
+        bias = found.bias[0] if found.bias else None
+        signs, weights = (fixed.input_signed, fixed.weight_signed), _tiled(row, found.weight)
+        return (
+            _fixed_small(row, memory, planes, found, fixed)
+            or conv_fixed_tiles.bind(memory, planes, found.out, found.x, weights, bias, signs, fixed.small())
+            or general
+        )
 
     def cycles(row: Row) -> timing.Cycles:
         return timing.convolution_fixed(

@@ -45,7 +45,7 @@ def bind(
     (batches, channels), pairs = x.shape[:2], -(-x.shape[1] // 2)
     words = memory.flat(Space.LOCAL).view(np.float32)
     out_at, x_at = planes_at(out), planes_at(x)
-    base = (planes.offsets[:, None] + np.arange(pairs) * planes.plane).reshape(-1)
+    base = (planes.offsets[:, None] + np.arange(pairs) * planes.plane).reshape(1, -1)
     bias_at = planes_at(bias)[0] if bias is not None else np.zeros(0, np.int64)
     if isinstance(weights.operand, Constant):
         value = np.full(2, weights.operand.bits, np.uint32).view(np.uint64)
@@ -65,26 +65,49 @@ def bind(
     how = np.array([step, pairs, channels % 2, adds_old, pitch, width], np.int64)
     layout, *places = layout_of(planes, x)
 
-    pieces = workers.pieces(out_at.size * planes.count * 2 * len(base))
+    pieces = workers.pieces(out_at.size * planes.count * 2 * base.size)
     row_cuts = workers.cut(out.shape[1], native.rows(), pieces)
     column_cuts = workers.cut(planes.count, native.columns(), -(-pieces // len(row_cuts)))
     copies = workers.pieces(x_at.size * planes.plane * workers.COPIED)
     copy_cuts = workers.cut(2 * pairs, 2, copies)
 
+    to = source, w_at, weights.kernel_at, how, bias_at, out_at
+    if not channels % 2 and _lies_ready(planes, x) and not out.may_overlap(x):
+        every = np.ascontiguousarray(x_at.reshape(batches, pairs, 2).transpose(0, 2, 1)).reshape(-1, pairs)
+        return workers.in_threads(
+            [
+                native.bound("convolve_convolve", words, words, every, *to, r0, r1, s0, s1)
+                for r0, r1 in row_cuts
+                for s0, s1 in column_cuts
+            ]
+        )
+    if pieces == copies == 1:
+        at: native.Arguments = (words, x_at, layout, *places, planes.plane)
+        return native.bound("convolve_whole", *at, base, *to, planes.count)
+
     def run() -> None:
         laid = np.empty((batches, 2, pairs * planes.plane), np.float32)
         at: native.Arguments = (words, x_at, layout, *places, planes.plane, laid)
         workers.run([native.bound("convolve_lay", *at, c0, c1) for c0, c1 in copy_cuts])
-        to = words, laid, base, source, w_at, weights.kernel_at, how, bias_at, out_at
         workers.run(
             [
-                native.bound("convolve_convolve", *to, r0, r1, s0, s1)
+                native.bound("convolve_convolve", words, laid, base, *to, r0, r1, s0, s1)
                 for r0, r1 in row_cuts
                 for s0, s1 in column_cuts
             ]
         )
 
     return run
+
+
+def _lies_ready(planes: Planes, x: Tensor) -> bool:
+    """Whether what the window sees of a plane lies in memory as it would be laid out."""
+    (_, _, h, w), one = x.shape, (planes.rows, planes.columns)
+    plain = all(
+        (window.kernel, window.stride, window.insert, window.before, window.after) == (1, 1, 0, 0, 0)
+        for window in one
+    )
+    return plain and x.strides[3] == 1 and (h == 1 or x.strides[2] == w)
 
 
 def layout_of(planes: Planes, x: Tensor) -> tuple[Indices, ...]:

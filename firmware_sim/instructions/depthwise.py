@@ -296,14 +296,14 @@ def _fixed_bind(row: Row, memory: Memory, bits: int) -> Run:
                 f"opt_right_shift: {row['opt_right_shift']}", hint="a maximum is not shifted: set it to 0"
             )
         if x_at is None:
-            return run_maximum
+            return _fixed_planes(memory, planes, operands, fixed, None) or run_maximum
         signed = fixed.input_signed
         return small.bind_fixed_maxima(memory, x_at, operands.out, signed=signed, relu=fixed.relu)
     taps = len(planes.offsets)
     weights = Dense(memory, weight, np.uint8) if isinstance(weight, Tensor) else None
     added = Dense(memory, operands.bias[0], np.uint16) if operands.bias else None
+    constant = None if isinstance(weight, Tensor) else _average(row)
     if x_at is not None:
-        constant = None if isinstance(weight, Tensor) else _average(row)
         w_at = weight.indices() if isinstance(weight, Tensor) else np.zeros((1, taps), np.int64)
         return small.bind_fixed_products(
             memory,
@@ -314,6 +314,9 @@ def _fixed_bind(row: Row, memory: Memory, bits: int) -> Run:
             operands.bias[0] if operands.bias else None,
             fixed.small(),
         )
+    compiled = _fixed_planes(memory, planes, operands, fixed, constant)
+    if compiled is not None:
+        return compiled
 
     def run() -> None:
         laid = planes.lay(source.load(), 0, np.int32).reshape(n * c, planes.plane)
@@ -323,6 +326,43 @@ def _fixed_bind(row: Row, memory: Memory, bits: int) -> Run:
         target.store(fixed.finish(total, bias_of(added, fixed.bias_signed)))
 
     return run
+
+
+def _fixed_planes(
+    memory: Memory, planes: Planes, operands: _FixedOperands, fixed: Fixed, constant: int | None
+) -> Run | None:
+    """A function that performs the operation by compiled loops which read and write local memory
+    themselves, one plane after the other; the operands must lie in their memories. constant: the byte of all
+    weights. None where sums may leave 32 bits, where the result overlaps an operand, and where no word
+    begins."""
+    finish, taps = fixed.small(), len(planes.offsets)
+    if not native.ready() or operands.x.offset % parts.WORD or not finish.fits(taps):
+        return None
+    (n, c), groups = operands.out.shape[:2], -(-operands.out.shape[0] // parts.BATCHES)
+    out, x = operands.out.words(groups), operands.x.words(groups)
+    weight, bias = operands.weight, operands.bias[0] if operands.bias else None
+    if any(out.may_overlap(t) for t in (x, weight, bias) if isinstance(t, Tensor)):
+        return None
+    local = memory.flat(Space.LOCAL)
+    layout, *places = conv_tiles.layout_of(planes, x)
+    pitch, width = planes.pitch, planes.columns.result
+    if pitch == width:  # nothing to leave out: one long row
+        pitch = width = planes.count
+    how = np.array([*layout, planes.plane, pitch, width, planes.count, c, n], np.int64)
+    x_at, out_at = planes_at(x).reshape(-1), planes_at(out).reshape(-1)
+    seen: native.Arguments = (x_at, how, *places, planes.offsets)
+    cuts = workers.cut(groups * c, 1, workers.pieces(_COST * out_at.size * planes.count * taps))
+    if weight is None:
+        given = local, *seen, out_at, fixed.input_signed, fixed.relu
+        return workers.in_threads([native.bound("windows_fixed_maxima", *given, i, j) for i, j in cuts])
+    if isinstance(weight, Tensor):
+        source, w_at = local, np.tile(planes_at(weight).reshape(-1), groups)
+    else:
+        source, w_at = np.full(taps, constant, np.uint8), np.zeros(groups * c, np.int64)
+    added = np.zeros(0, np.int64) if bias is None else np.tile(planes_at(bias).reshape(-1), groups)
+    signs = fixed.input_signed, fixed.weight_signed
+    operation = local, source, *seen, w_at, added, out_at, *signs, finish.of_words()
+    return workers.in_threads([native.bound("windows_fixed_sums", *operation, i, j) for i, j in cuts])
 
 
 def _fixed_semantics(bits: int) -> Semantics:

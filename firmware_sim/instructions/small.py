@@ -22,6 +22,7 @@ from firmware_sim.memory import Memory
 
 PRODUCTS_MAX = 1 << 16  # the general way is faster from about here on
 NOTHING = -1
+_MOST = 255 * 255  # the largest product of two bytes
 _FEW = 16  # with fewer columns than this, and than rows, rows lie side by side
 
 
@@ -96,6 +97,17 @@ class Finish:
         """The parameters of the compiled loops, see tl_finish in small.h."""
         given = (x_signed, w_signed, self.bits, self.signed, self.shift)
         return np.array([*given, self.bias_signed, self.old_signed, self.left_shift], np.int64)
+
+    def of_words(self) -> Indices:
+        """The same for loops that write words of four batches, see fx_finish in words_fixed.h."""
+        low = -(1 << (self.bits - 1)) if self.signed else 0
+        high = low + (1 << self.bits) - 1
+        return np.array([self.bias_signed, self.shift, low, high, self.bits // 8], np.int64)
+
+    def fits(self, products: int) -> bool:
+        """Whether sums of so many products of bytes, with a bias, surely fit into 32 bits until they are
+        shifted."""
+        return products * _MOST + (1 << 16) + (1 << self.shift) < 1 << 31
 
 
 def bind_fixed_products(

@@ -180,7 +180,7 @@ void fw_emit_gdma(uint32_t *descriptor) {
     if (fw.gdma_id >= FW_ID_LIMIT || fw.gdma_pending == fw.platform->capacity) split();
     gdma_set_cmd_id(descriptor, ++fw.gdma_id);
     /* what a local function copies itself is in order with its other commands, section or not */
-    bool ordered = !fw.parallel || (fw.scope == FW_SCOPE_LOCAL && !fw.gathers);
+    bool ordered = !fw.parallel || (fw.scope == FW_SCOPE_LOCAL && !fw.gathers && !fw.apart);
     gdma_set_eng0_sync_id(descriptor, ordered ? fw.bd_id : fw.bd_start);
     if (ordered) fw.gdma_start = fw.gdma_id;
     memcpy(fw.platform->gdma + (size_t)fw.gdma_pending * CHIP_DESCRIPTOR_BYTES, descriptor, CHIP_DESCRIPTOR_BYTES);

@@ -32,6 +32,8 @@ typedef struct {
     bool announces; /* the device wants to know of each call of a layer */
     fw_scope scope;
     bool gathers; /* the local function loads its output from inputs in DDR: a load of the program's */
+    bool turns;   /* the local function is a built-in one, which may move data within local memory */
+    bool apart;   /* the next copy is one of these: the program orders it as it does its own */
     /* The layer whose function runs, for messages; NULL outside layers. Commands keep it until the
      * request ends. */
     const char *layer;

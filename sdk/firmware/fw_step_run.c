@@ -84,7 +84,7 @@ static void check_forward(const program *p, const step *s, const tpu_tensor_t *i
         static const int none[MAX_SHAPE_DIMS];
         if (memcmp(out[i].slice_shape, none, sizeof none) == 0) continue;
         uint32_t dims = wanted[i].dims;
-        if (p->records[s->out[i]].index == FW_LARGER && holds(&out[i], &wanted[i], dims)) continue;
+        if ((p->records[s->out[i]].index & FW_LARGER) != 0 && holds(&out[i], &wanted[i], dims)) continue;
         if (memcmp(out[i].slice_shape, wanted[i].slice_shape, dims * sizeof(int)) == 0 &&
             memcmp(out[i].processed, wanted[i].processed, dims * sizeof(int)) == 0)
             continue;
@@ -115,8 +115,9 @@ static void call_layer(program *p, const step *s) {
     bool parallel = fw.parallel;
     fw_layer_args args = fw_step_call(s, in, out);
     fw.gathers = fw_step_gathers(p, s);
+    fw.turns = local && !fw.gathers && r->op_type >= FW_BUILTIN_OP_BASE;
     fw_layer_run(local ? FW_CALL_LOCAL : FW_CALL_GLOBAL, &args);
-    fw.gathers = false;
+    fw.gathers = fw.turns = false;
     if (fw.parallel != parallel)
         fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section%s", s->label,
                 fw_opened());

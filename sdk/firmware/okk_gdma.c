@@ -34,13 +34,15 @@ static void check_stride(const dim4 *stride, const dim4 *shape, const char *whic
                   stride->w);
 }
 
-/* In a local function data is in local memory already; the exceptions are inputs that the compiler put into L2, and
- * what the program takes for the load of the function's output. */
+/* In a local function data is in local memory already; the exceptions are inputs that the compiler put into L2, what
+ * the program takes for the load of the function's output, and what built-in layers move within local memory. */
 void fw_gdma_check_scope(int direction, uint64_t source) {
+    fw.apart = false;
     if (fw.scope != FW_SCOPE_LOCAL) return;
+    fw.apart = fw.turns && direction == GDMA_DIRECTION_L2L;
     bool from_l2 = source >= CHIP_L2_BASE && source < CHIP_L2_BASE + CHIP_L2_BYTES;
     const bool allowed = fw.gathers ? direction == GDMA_DIRECTION_S2L || direction == GDMA_DIRECTION_L2L
-                                    : direction == GDMA_DIRECTION_S2L && from_l2;
+                                    : fw.apart || (direction == GDMA_DIRECTION_S2L && from_l2);
     if (!allowed)
         fw_refuse("the local function of layer %s moves data by GDMA; there only copies from L2 into local memory "
                   "are allowed (inputs with should_input_on_l2mem)",

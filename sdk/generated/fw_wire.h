@@ -17,7 +17,9 @@
 #define FW_BUILTIN_OP_BASE 0x10000 /* op_types of the built-in layers start here */
 #define FW_FLAG_RECORD 1u /* descriptors are being recorded: nothing executes, device reads are refused */
 #define FW_FLAG_CALLS 2u /* calls of layers are announced: FW_FLUSH_CALL */
-#define FW_LARGER 1 /* index of a tile whose maker accepts larger tiles of its inputs */
+#define FW_LARGER 1 /* in the index of a tile: its maker accepts larger tiles of its inputs */
+#define FW_SLOT 2 /* times the channels on each NPU that lie before a tile in the one that it is part of, added to it */
+#define FW_SHRINKS 1 /* op_type of a GROUP whose tiles may have fewer rows and columns than they are compiled for */
 #define FW_OPERANDS 2 /* of a step */
 
 enum {
@@ -40,7 +42,8 @@ enum {
     FW_TENSOR_OUTPUT = 1, /* index: which output of the net */
     FW_TENSOR_NEURON = 2, /* DDR; dynamic: allocated when produced, released after its last use */
     FW_TENSOR_COEFF = 3, /* DDR; dynamic: tensor.addr counts from coeff_addr */
-    /* a tile in local memory, tensor.addr = offset; index: FW_LARGER or 0; dynamic: of alias_of */
+    /* a tile in local memory, tensor.addr = offset; index: FW_LARGER or 0, dynamic: plus FW_SLOT for each
+     * slot before it, of alias_of */
     FW_TENSOR_LOCAL = 4,
     FW_TENSOR_L2 = 5 /* L2, absolute address; dynamic: a copy of alias_of */
 };
@@ -61,7 +64,8 @@ enum {
     FW_STEP_WAIT = 8,
     FW_STEP_MOVE = 9, /* in[0] (tile) -> the channels from `channel` on of out[0] (tile) */
     /* of dynamic programs: layers run on tiles by the next `local_steps` steps, which are for the compiled
-     * shapes, or, where the shapes do not allow it, on DDR data by the `global_steps` steps behind these */
+     * shapes and smaller batches, with op_type FW_SHRINKS also for smaller heights and widths, or, where
+     * the shapes do not allow it, on DDR data by the `global_steps` steps behind these */
     FW_STEP_GROUP = 10
 };
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,21 @@ def test_what_it_writes_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bmrt_test", "--bmodel", "out/compilation.bmodel"]) == 0
 
 
+def test_in_8_bit_integers(capsys: pytest.CaptureFixture[str]) -> None:
+    np.save("x.npy", np.random.default_rng(1).standard_normal((12, 3, 8, 8)).astype(np.float32))
+    net = ["net.prototxt", "--weight", "net.caffemodel"]
+    assert run(["calibrate", *net, "--data", "x.npy", "-o", "table.json"]) == 0
+    words = ["--model", *net, "--prec", "INT8", "--table", "table.json", "--outdir", "out"]
+    assert bmnetu(*words) == 0
+    told = capsys.readouterr().out
+    assert "8 bits: 2 of 2 layers" in told
+    decibels = re.search(r"([\d.]+) dB", told)
+    assert decibels is not None and float(decibels[1]) > 25, told
+    assert run(["bmrt_test", "--context_dir", "out"]) == 0
+    assert run(["evaluate", "out", "--data", "x.npy"]) == 0
+    assert "dB" in capsys.readouterr().out
+
+
 def test_the_manuals_spellings_mean_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["–model", "net.prototxt", "–weight", "net.caffemodel", "–target=BM1684", "–v=4"]
     assert bmnetu(*words, "-cmp=false") == 0
@@ -153,7 +169,10 @@ def test_check_and_summary_write_nothing(capsys: pytest.CaptureFixture[str]) -> 
     ("words", "code", "said"),
     [
         (["--target", "BM1682"], 2, "--target BM1682: the only chip here is the BM1684"),
-        (["--prec=INT8"], 2, "--prec INT8: nets are compiled with float32 alone"),
+        (["--prec=FP16"], 2, "--prec FP16: nets are compiled with one of FP32, INT8"),
+        (["--prec=INT8"], 2, "--prec INT8 needs --table"),
+        (["--table", "t.json"], 2, "--table is for --prec INT8"),
+        (["--prec=INT8", "--table", "no.json"], 2, "no.json"),
         (["--mode", "compil"], 2, "--mode compil is none of compile, check, summary; did you mean compile?"),
         (["--dyn", "maybe"], 2, "--dyn maybe: expected true or false"),
         (["--max_n", "4"], 2, "--max_n is the largest batch of a dynamic net"),

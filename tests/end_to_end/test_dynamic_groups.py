@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from firmware_sim.device.client import Device
 from firmware_sim.isa import timing
-from firmware_sim.wire import StepOp
+from firmware_sim.wire import SHRINKS, StepOp
 from tests.support.examples import examples
 from tests.support.group_graphs import GRAPHS, PICKS, Branches, grown
-from tests.support.window_layers import sample
+from tests.support.window_layers import sample, window_param
 from tests.support.workspaces import layers_toolkit
 from tpulayer import Graph
 from user_layers.compiler.attributes import gather_attributes
@@ -23,7 +23,7 @@ from user_layers.compiler.grouping import Alone, Group
 from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
-from user_layers.graph import BINARY_MUL
+from user_layers.graph import BINARY_ADD, BINARY_MUL
 from user_layers.graph.shapes import infer_shapes
 from user_layers.toolkit import Toolkit
 
@@ -44,6 +44,13 @@ def planned(graph: Graph, opt: int = 2) -> Plan:
 
 def groups(plan: Plan) -> list[Group]:
     return [s for s in plan.schedule.segments if isinstance(s, Group)]
+
+
+def group_types(plan: Plan) -> list[int]:
+    """What the program says of each group (SHRINKS or -1)."""
+    (program,) = plan.programs
+    assert program is not None
+    return [step.op_type for step in program.steps if step.opcode is StepOp.GROUP]
 
 
 def timed(graph: Graph, x: Array) -> tuple[list[NDArray[np.generic]], float]:
@@ -74,6 +81,8 @@ def smaller(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     return [
         *((i, c, h, w) for i in range(n, 0, -1)),
         (n, c, h - 1, w),
+        (n, c, h, w - 3),
+        (n, c, h // 2, w),
         (max(n - 1, 1), c, h, w - 2),
         (1, c, h - 3, w - 1),
     ]
@@ -97,6 +106,69 @@ def test_groups_for_every_batch(toolkit: Toolkit, name: str, opt: int) -> None:
     ungrouped = GRAPHS[name](toolkit, shape)
     ungrouped.compile(dynamic=True, opt=0)
     assert cycles[0] < timed(ungrouped, sample(*shape, seed=3))[1]
+
+
+def windows(toolkit: Toolkit, shape: tuple[int, ...]) -> Graph:
+    """Strides that leave rows and columns over at the end, pads, pools and a transposed convolution."""
+    b = Branches(toolkit, shape)
+    x = b.conv(b.input, 70, 3, 2)
+    x = b.conv(x, 70, 3, 2, groups=70)
+    y = b.pool(x, 2, 2)
+    y = b.concat(b.pool(y, 3, 1, 1), b.conv(y, 64, 1))
+    (y,) = b.graph.add_tpu_layer("TPU_UPSAMPLE", [y], {"scale_h": 2, "scale_w": 2}, ["up"])
+    weights = b.graph.add_const("dw", sample(134, 24, 3, 3, seed=3))
+    turned = window_param((3, 3), (2, 2), (1,) * 4, (1, 1)) | {"groups": 1}
+    (y,) = b.graph.add_tpu_layer("TPU_DECONV", [y, weights], turned, ["turned"])
+    around = {"mode": 0, "before": (0, 0, 1, 0), "after": (0, 0, 0, 2), "value": 0.5}
+    b.graph.add_tpu_layer("TPU_PAD", [y], around, ["y"])
+    return b.graph
+
+
+SIZES = {**GRAPHS, "windows": windows}
+
+
+@pytest.mark.parametrize("name", sorted(SIZES))
+def test_smaller_heights_and_widths(toolkit: Toolkit, name: str) -> None:
+    """In tiles too, cut over h: never slower than the largest shape, nor than layer by layer."""
+    shape = (1, 64, 60, 52)
+    graph, ungrouped = (SIZES[name](toolkit, shape) for _ in range(2))
+    graph.compile(dynamic=True, opt=1)
+    ungrouped.compile(dynamic=True, opt=0)
+    largest = timed(graph, sample(*shape, seed=1))[1]
+    for height, width in ((59, 51), (45, 52), (60, 27), (26, 25), (9, 8)):
+        x = sample(1, 64, height, width, seed=height)
+        got, cycles = timed(graph, x)
+        want, alone = timed(ungrouped, x)
+        same(got, want)
+        assert cycles <= largest and cycles < alone
+
+
+def test_inputs_that_are_not_alike_any_more_run_in_ddr(toolkit: Toolkit) -> None:
+    """One of them is repeated now, for which tiles were not planned."""
+    graph = Graph(name="sum", toolkit=toolkit)
+    names = [graph.add_input(name, (1, 5, 6, 7)) for name in "ab"]
+    graph.add_tpu_layer("TPU_BINARY", names, {"binary_op": BINARY_ADD}, ["sum"])
+    graph.add_const_binary_layer("sum", 2.0, "y", BINARY_MUL)
+    assert group_types(planned(graph, 1)) == [SHRINKS]
+    graph.compile(dynamic=True, opt=1)
+    for a, b in (((3, 7), (3, 7)), ((3, 7), (1, 7)), ((6, 1), (6, 7)), ((1, 1), (1, 1))):
+        values = {"a": sample(1, 5, *a), "b": sample(1, 5, *b, seed=1)}
+        same(graph.run(values), [(values["a"] + values["b"]) * np.float32(2)])
+
+
+def test_which_layers_of_the_user_shrink(layers: Toolkit) -> None:
+    """Those that need the same rows of their input that they make: not a window of three."""
+    shape = (1, 65, 12, 13)
+    assert group_types(planned(chain(layers, shape), 1)) == [-1]
+    graph = Graph(name="twice", toolkit=layers)
+    graph.add_input("x", shape)
+    graph.add_tpu_layer("TPU_DOUBLE", ["x"], None, ["doubled"])
+    graph.add_tpu_layer("TPU_DOUBLE", ["doubled"], None, ["y"])
+    assert group_types(planned(graph, 1)) == [SHRINKS]
+    graph.compile(dynamic=True, opt=1)
+    for now in ((1, 65, 12, 13), (1, 65, 7, 13), (1, 65, 12, 1)):
+        x = sample(*now)
+        same(graph.run({"x": x}), [x * np.float32(4)])
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from tests.support.workspaces import built_demo
 def _run(command: list[str], cwd: Path) -> str:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("BMCOMPILER_", "BMRUNTIME_"))}
     done = subprocess.run(
-        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=280
+        command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=840
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

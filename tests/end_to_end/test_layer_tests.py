@@ -115,7 +115,7 @@ def test_the_same_file_under_pytest(ws: Workspace, tmp_path: Path) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=840,
         check=False,
     )
     assert "1 passed" in done.stdout, done.stdout
@@ -133,7 +133,7 @@ def test_without_pytest(ws: Workspace) -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=840,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -35,10 +35,21 @@ def heads_of(x: Array, param: Mapping[str, Any], operand: int) -> Array:
 def attention(operands: Sequence[Array], mask: Array | None, param: Mapping[str, Any]) -> Array:
     q, k, v = (heads_of(x, param, i) for i, x in enumerate(operands))
     scores = q @ k.swapaxes(2, 3) * param["scale"]
+    count = param["heads"]
+    if param.get("scaled"):
+        scores = scores * np.float64(param["scales"][:count]).reshape(-1, 1, 1)
     if mask is not None:
         scores = scores + mask
+    before, after = (
+        np.float64(param[name][: count**2]).reshape(count, count) if param.get("mixed") else np.eye(count)
+        for name in ("before", "after")
+    )
+    scores = np.einsum("gh,nhqk->ngqk", before, scores)
     powers = np.exp(scores - scores.max(axis=3, keepdims=True))
-    made: Array = powers / powers.sum(axis=3, keepdims=True) @ v
+    weights = np.einsum("gh,nhqk->ngqk", after, powers / powers.sum(axis=3, keepdims=True))
+    if param.get("mixed"):
+        weights = weights + np.float64(param["added"][:count]).reshape(-1, 1, 1)
+    made: Array = weights @ v
     batch, heads, queries, size = made.shape
     return made if param["apart"] else made.swapaxes(1, 2).reshape(batch, queries, heads * size)
 
@@ -100,6 +111,32 @@ def test_one_tensor_for_all(toolkit: Toolkit, name: str, dynamic: bool) -> None:
     shape, param = CASES[name]
     x = sample(shape)
     near(run(toolkit, [x, x, x], None, param, dynamic), attention([x, x, x], None, param))
+
+
+MORE: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "channels that nobody reads": ((2, 70, 3 * 24 + 10), packed(3, 8, **{"from": (2, 28, 55)})),
+    "mostly others' channels": ((1, 49, 400), packed(3, 8, **{"from": (2, 128, 300)})),
+    "many tokens": ((2, 1100, 3 * 16), packed(2, 8)),
+}
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("name", [*CASES, *MORE])
+def test_heads_with_factors_that_are_mixed(toolkit: Toolkit, name: str, mixed: bool) -> None:
+    shape, param = (CASES | MORE)[name]
+    x, rng = sample(shape), np.random.default_rng(5)
+    param = {**param, "scaled": 1, "scales": [float(v) for v in rng.uniform(0.5, 2, 64).astype(np.float32)]}
+    if mixed:
+        numbers = {"before": 64, "after": 64, "added": 8}
+        param |= {key: [float(v) for v in sample([size], size)] for key, size in numbers.items()}
+        param["mixed"] = 1
+    near(run(toolkit, [x, x, x], None, param), attention([x, x, x], None, param))
+
+
+def test_mixed_heads_with_a_mask_are_refused(toolkit: Toolkit) -> None:
+    x = sample((1, 9, 48))
+    with pytest.raises(TpulayerError):
+        run(toolkit, [x, x, x], sample((9, 9)), packed(2, 8, mixed=1))
 
 
 MASKS = [

@@ -471,7 +471,10 @@ def normalized(x: Array, param: Mapping[str, Any], scale: Array | None, shift: A
         rows = values.reshape(-1, int(np.prod(form)))
     if not param.get("rms"):
         rows = rows - rows.mean(1, keepdims=True)
-    rows = rows / np.sqrt((rows**2).mean(1, keepdims=True) + param["epsilon"])
+    if param.get("rms") == 2:
+        rows = rows / np.maximum(np.sqrt((rows**2).sum(1, keepdims=True)), param["epsilon"])
+    else:
+        rows = rows / np.sqrt((rows**2).mean(1, keepdims=True) + param["epsilon"])
     made = rows.reshape(x.shape)
     if scale is not None:
         made = made * scale.reshape(form)
@@ -496,6 +499,14 @@ NORMS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((2, 200), {"groups": -2}),
     ((1, 300, 110, 111), {"groups": -2}),  # in several tiles
     ((5, 70, 40, 60), {"axis": -1, "rms": 1}),
+    ((2, 130, 9, 7), {"groups": 1}),
+    ((3, 70, 35), {"groups": 1, "rms": 1}),
+    ((2, 192, 7, 6), {"groups": 3}),  # groups of lanes, and of slots of them
+    ((2, 90, 7, 3), {"groups": 9, "rms": 1}),
+    ((2, 70, 6, 5), {"axis": 1}),
+    ((2, 20, 33), {"axis": 1, "rms": 1}),
+    ((2, 70, 33), {"axis": -1, "rms": 2}),
+    ((2, 5, 7, 196), {"axis": 3, "rms": 2}),
 ]
 
 
@@ -521,6 +532,16 @@ def test_normalizations_of_smaller_shapes(toolkit: Toolkit) -> None:
     near(got, normalized(x, param, scale, None))
 
 
+@pytest.mark.parametrize("way", ["static", "local"])
+def test_rows_that_are_shorter_than_epsilon(toolkit: Toolkit, way: str) -> None:
+    x = sample((2, 6, 5)) * np.array([1, 1e-6, 1e-13, 1e-25, 0, 1e15], np.float32).reshape(6, 1)
+    param = {"axis": 2, "rms": 2, "epsilon": 1e-12}
+    (got,) = run(toolkit, "TPU_NORM", [x], param, way=way)
+    near(got, normalized(x, param, None, None))
+    small = normalized(x, param, None, None)[:, 2:4]
+    assert np.abs(got[:, 2:4] / small - 1).max() <= 1e-5
+
+
 def test_a_normalization_with_a_large_mean(toolkit: Toolkit) -> None:
     x = sample((4, 500)) + np.float32(1000)
     param = {"axis": 1, "epsilon": 1e-5}
@@ -537,6 +558,10 @@ def test_normalizations_of_wrong_parameters(toolkit: Toolkit) -> None:
     refused(toolkit, "TPU_NORM", [x], {"axis": 2, "epsilon": -1.0})
     refused(toolkit, "TPU_NORM", [x, sample((6,))], {"axis": 2})
     refused(toolkit, "TPU_NORM", [x, sample((5,))], {"groups": 2})
+    refused(toolkit, "TPU_NORM", [x], {"axis": 1, "rms": 2})
+    refused(toolkit, "TPU_NORM", [x], {"groups": 1, "rms": 2})
+    refused(toolkit, "TPU_NORM", [x], {"axis": 2, "rms": 3})
+    refused(toolkit, "TPU_NORM", [sample((1, 22_000))], {"axis": 1, "rms": 2})
 
 
 # ---- TPU_ARG ----

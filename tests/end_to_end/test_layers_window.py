@@ -87,6 +87,12 @@ CONVOLUTIONS: dict[str, dict[str, Any]] = {
         "pads": (1, 0, 1, 2),
     },
     "depthwise with dilation": {"x": (1, 3, 19, 17), "w": (3, 1, 3, 2), "groups": 3, "dilation": (3, 4)},
+    "depthwise with a dilation over 15": {
+        "x": (2, 70, 36, 24),
+        "w": (70, 1, 3, 2),
+        "groups": 70,
+        "dilation": (16, 17),
+    },
     "depthwise, two each": {"x": (2, 70, 9, 8), "w": (140, 1, 3, 3), "groups": 70, "bias": False},
     "one dimension": {"x": (2, 5, 1, 300), "w": (6, 5, 1, 9), "pads": (0, 4, 0, 4)},
 }
@@ -101,6 +107,22 @@ LARGE_CONVOLUTIONS: dict[str, dict[str, Any]] = {
     },
     "windows of nothing but pads": {"x": (1, 5, 4, 4), "w": (6, 5, 1, 2), "pads": (3, 2, 3, 2)},
     "pads over 15": {"x": (1, 5, 4, 30), "w": (6, 5, 2, 20), "pads": (0, 19, 1, 17)},
+    "depthwise with a dilation over 15 and pads": {
+        "x": (1, 70, 40, 30),
+        "w": (70, 1, 3, 3),
+        "groups": 70,
+        "dilation": (24, 16),
+        "stride": (1, 2),
+        "pads": (24, 16, 20, 15),
+    },
+    "depthwise with a stride over 15": {
+        "x": (2, 5, 40, 40),
+        "w": (5, 1, 18, 3),
+        "groups": 5,
+        "stride": (17, 16),
+        "pads": (1, 0, 0, 2),
+        "bias": False,
+    },
     "wide, depthwise": {"x": (1, 70, 2, 5000), "w": (70, 1, 1, 3), "groups": 70, "pads": (0, 17, 0, 17)},
 }
 

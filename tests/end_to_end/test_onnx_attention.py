@@ -346,3 +346,61 @@ def test_what_is_nearly_like_it(toolkit: Toolkit, name: str) -> None:
     graph.compile()
     for difference in compare(list(outputs), graph.run(x), reference(loaded, x)):
         assert difference.relative <= TOLERANCE
+
+
+HEAD = {"factors": numbers((HEADS, 1, 1), 4), "few": numbers((HEADS, 1), 4)}
+MIX = {
+    "w1": numbers((HEADS, HEADS), 5),
+    "w2": numbers((HEADS, HEADS), 6),
+    "b1": numbers((HEADS,), 7),
+    "b2": numbers((HEADS,), 8),
+}
+
+
+def mixed(x: str, w: str, b: str, made: str) -> list[Any]:
+    return [
+        node("Transpose", x, f"{made}1", perm=[0, 2, 3, 1]),
+        node("MatMul", f"{made}1 {w}", f"{made}2"),
+        *([node("Add", f"{b} {made}2", f"{made}3")] if b else []),
+        node("Transpose", f"{made}3" if b else f"{made}2", made, perm=[0, 3, 1, 2]),
+    ]
+
+
+SCORES, WEIGHTS = node("MatMul", "q k", "s"), node("Softmax", "t", "p", axis=-1)
+OF_HEADS: dict[str, tuple[list[Any], dict[str, Any], bool]] = {
+    "a factor for each head": (
+        [SCORES, node("Mul", "s factors", "t"), WEIGHTS, node("MatMul", "p v", "y")], HEAD, True,
+    ),
+    "a factor for each row": (
+        [SCORES, node("Mul", "s few", "t"), WEIGHTS, node("MatMul", "p v", "y")],
+        {"few": numbers((TOKENS, 1), 4)}, False,
+    ),
+    "heads mixed twice": (
+        [SCORES, *mixed("s", "w1", "b1", "t"), WEIGHTS, *mixed("p", "w2", "b2", "m"),
+         node("MatMul", "m v", "y")],
+        MIX, True,
+    ),
+    "heads mixed before": (
+        [SCORES, *mixed("s", "w1", "", "t"), WEIGHTS, node("MatMul", "p v", "y")], MIX, True,
+    ),
+    "heads mixed behind": (
+        [node("Mul", "q half", "h"), node("MatMul", "h k", "t"), WEIGHTS, *mixed("p", "w2", "b2", "m"),
+         node("MatMul", "m v", "y")],
+        {**MIX, "half": np.float32(0.5)}, True,
+    ),
+    "a mask behind mixed heads": (
+        [SCORES, *mixed("s", "w1", "b1", "u"), node("Add", "u mask", "t"), WEIGHTS,
+         node("MatMul", "p v", "y")],
+        {**MIX, "mask": numbers((TOKENS, TOKENS), 2)}, False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_HEADS)
+def test_heads_with_factors_and_mixed_ones(toolkit: Toolkit, name: str) -> None:
+    nodes, constants, fused = OF_HEADS[name]
+    used = {name for each in nodes for name in each.input}
+    turned = [node("Transpose", "kt", "k", perm=[0, 1, 3, 2]), *nodes]
+    shapes = {"q": APART, "kt": APART, "v": APART}
+    made = check(toolkit, turned, shapes, {n: v for n, v in constants.items() if n in used})
+    assert ("ATTENTION" in made) == fused and ("SOFTMAX" in made) != fused

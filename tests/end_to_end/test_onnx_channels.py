@@ -92,7 +92,7 @@ CASES: dict[str, tuple[list[Any], list[str], tuple[int, ...]]] = {
             node("ReduceSum", "b", "s", keepdims=0),
             node("Add", "c s", "y"),
         ],
-        ["TRANSPOSE", "UNARY", "TRANSPOSE", "REDUCE", "BINARY"],
+        ["TRANSPOSE", "UNARY", "TURN", "REDUCE", "BINARY"],
         (1, 6, 5, 4),
     ),
     "what differs along a row": (

@@ -36,6 +36,11 @@ NUMBERS = {
         "quick": 1.702,
         "nearly": 1.001,
         "channels": np.ones((9, 1, 1)),
+        "tiny": 1e-12,
+        "none": 1e-30,
+        "zeros3": np.zeros(3),
+        "ones3": np.ones(3),
+        "halves3": np.full(3, 0.5),
     }.items()
 }
 
@@ -168,4 +173,58 @@ def test_nothing_is_broadcast() -> None:
     """x [9, 1, 1] times the sigmoid of a larger one is no function of one value."""
     nodes = steps("t = Sigmoid x", "y = Mul w t")
     loaded = load_model(model(nodes, shapes={"w": (9, 1, 1)}))
+    assert fuse_patterns(loaded).nodes == loaded.nodes
+
+
+GROUPS = [
+    helper.make_node("Reshape", ["x", "as groups"], ["g"]),
+    helper.make_node("InstanceNormalization", ["g", "ones3", "zeros3"], ["i"], epsilon=1e-3),
+    helper.make_node("Reshape", ["i", "as x"], ["r"]),
+]
+UNIT = [
+    helper.make_node("ReduceL2", ["x"], ["l"], axes=[-1], keepdims=1),
+    *steps("c = Clip l tiny", "e = Expand c as_x", "y = Div x e"),
+]
+NORMS: dict[str, tuple[Sequence[Any], str, int]] = {
+    "groups": ([*GROUPS, *steps("m = Mul r channels", "y = Add m channels")], "TPU_NORM", 1),
+    "groups, a factor": ([*GROUPS, *steps("y = Mul channels r")], "TPU_NORM", 1),
+    "groups without factors": ([*GROUPS, *steps("y = Neg r")], "TPU_NORM", 2),
+    "rows of length one": (UNIT, "TPU_NORM", 1),
+    "rows of length one, broadcast": ([*UNIT[:2], *steps("y = Div x c")], "TPU_NORM", 1),
+    "another epsilon": ([UNIT[0], *steps("c = Clip l none", "y = Div x c")], "TPU_REDUCE", 3),
+    "other rows": ([*UNIT[:2], *steps("z = Neg x", "y = Div z c")], "TPU_REDUCE", 4),
+}
+SHAPES = {"as groups": [0, 3, -1], "as x": SHAPE, "as_x": SHAPE}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_normalisations(toolkit: Toolkit, name: str) -> None:
+    nodes, op, layers = NORMS[name]
+    used = {name for node in nodes for name in node.input}
+    constants = {name: value for name, value in NUMBERS.items() if name in used}
+    constants |= {name: np.array(shape) for name, shape in SHAPES.items() if name in used}
+    proto = make_model(list(nodes), {"x": SHAPE}, ("y",), constants)
+    x = {"x": np.random.default_rng(1).normal(1, 3, SHAPE).astype(np.float32)}
+    x["x"][0, 0, 0] = 0
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    made = [layer.op.op for layer in graph.resolve().nodes if layer.op.op != "TPU_RESHAPE"]
+    assert op in made and len(made) == layers
+    graph.compile()
+    (difference,) = compare(["y"], graph.run(x), reference(load_model(proto), x))
+    assert difference.relative <= TOLERANCE
+
+
+def test_factors_of_groups_stay() -> None:
+    """Factors of the groups themselves are no layer's."""
+    nodes = [
+        GROUPS[0],
+        helper.make_node("InstanceNormalization", ["g", "halves3", "zeros3"], ["i"]),
+        GROUPS[2],
+    ]
+    constants = {"as groups": np.array([0, 3, -1]), "as x": np.array(SHAPE), **NUMBERS}
+    used = {name for node in nodes for name in node.input}
+    proto = make_model(
+        [*nodes, *steps("y = Neg r")], {"x": SHAPE}, ("y",), {n: v for n, v in constants.items() if n in used}
+    )
+    loaded = load_model(proto)
     assert fuse_patterns(loaded).nodes == loaded.nodes

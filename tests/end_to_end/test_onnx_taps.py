@@ -36,6 +36,23 @@ def test_only_the_middle_is_left() -> None:
     assert np.array_equal(model.constants[conv.inputs[1]], weights[:, :, 1:2, 1:2])
 
 
+@pytest.mark.parametrize(("depth", "stride", "left"), [(1, 1, 1), (2, 2, 2), (2, 1, 3)])
+def test_planes_of_volumes(toolkit: Toolkit, depth: int, stride: int, left: int) -> None:
+    """3 x 3 x 3 over one or two planes, as at the end of networks for videos."""
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 6, strides=[stride, 1, 1])
+    rng = np.random.default_rng(depth)
+    weights = rng.standard_normal((6, 5, 3, 3, 3)).astype(np.float32)
+    x = {"x": rng.standard_normal((1, 5, depth, 7, 7)).astype(np.float32)}
+    made = make_model([node], {"x": x["x"].shape}, ["y"], {"w": weights})
+    model = without_idle_taps(load_model(made))
+    assert model.constants[model.nodes[0].inputs[1]].shape == (6, 5, left, 3, 3)
+    (want,) = reference(load_model(made), x)
+    graph = Graph.from_onnx(made, toolkit=toolkit)
+    graph.compile()
+    (difference,) = compare(["y"], graph.run(x), [want])
+    assert difference.relative <= TOLERANCE
+
+
 @examples(40)
 @given(
     *(st.tuples(st.integers(1, 9), st.integers(1, 9)) for _ in range(3)),

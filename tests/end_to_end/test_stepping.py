@@ -91,7 +91,7 @@ def test_from_a_pipe_and_in_a_program(folder: Path) -> None:
     def through(lines: str, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "tpulayer", "step", *words]
         return subprocess.run(
-            command, cwd=folder, input=lines, env=environment(), capture_output=True, text=True, timeout=240
+            command, cwd=folder, input=lines, env=environment(), capture_output=True, text=True, timeout=840
         )
 
     done = through("step 2\n\nquit\nnonsense\n", "program.py", "word")

@@ -33,6 +33,8 @@ from user_layers.verify.command import Budget, Report, lines, verify_all
 from user_layers.verify.work import Job, Packed, Ticket, worker_anywhere
 from user_layers.workspace import Workspace
 
+pytestmark = pytest.mark.thorough  # a workspace with twelve layers, and random cases of all of them
+
 
 @pytest.fixture(scope="module")
 def ws(tmp_path_factory: pytest.TempPathFactory) -> Workspace:

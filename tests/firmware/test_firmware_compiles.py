@@ -15,7 +15,7 @@ from tests.support import firmware_harness as fh
 def test_no_warnings(compiler: str, tmp_path: Path) -> None:
     command = [*fh.compilers()[compiler], *fh.WARNINGS, "-Wshadow", "-O1", "-fPIC", *fh.INCLUDES, "-c"]
     subprocess.run(
-        [*command, *map(str, [*fh.FIRMWARE_C, *fh.LAYERS_C])], cwd=tmp_path, check=True, timeout=240
+        [*command, *map(str, [*fh.FIRMWARE_C, *fh.LAYERS_C])], cwd=tmp_path, check=True, timeout=840
     )
 
 
@@ -26,7 +26,7 @@ def test_everything_but_the_native_platform_compiles_for_the_controller(tmp_path
     portable = [p for p in fh.FIRMWARE_C if not p.name.startswith("fw_native")]
     assert len(portable) == len(fh.FIRMWARE_C) - 9
     sources = [*portable, *(fh.SDK / "arm").glob("*.c"), *fh.LAYERS_C]
-    subprocess.run([*command, *map(str, sources)], cwd=tmp_path, check=True, timeout=240)
+    subprocess.run([*command, *map(str, sources)], cwd=tmp_path, check=True, timeout=840)
 
 
 def test_a_kernel_that_calls_what_is_not_there_does_not_compile(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_kernel_that_calls_what_is_not_there_does_not_compile(tmp_path: Path) 
         [*command, "-c", str(source), "-o", str(tmp_path / "kernel.o")],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=840,
     )
     assert done.returncode != 0
     assert "okk_bdc_nothing" in done.stderr

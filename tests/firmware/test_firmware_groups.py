@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from firmware_sim.wire import (
     NONE,
+    SHRINKS,
     DType,
     Program,
     ProgramTensor,
@@ -46,8 +47,11 @@ def scaled(factor: float) -> bytes:
     return struct.pack("<fii", factor, MUL, 0)
 
 
-def grouped(cuts: Sequence[int] = (2, 2, 1), shape: Sequence[int] = SHAPE) -> Program:
-    """x -> t = 1.5 x -> y = 2 t, in tiles of so many batches in turn in two places of local memory."""
+def grouped(
+    cuts: Sequence[int] = (2, 2, 1), shape: Sequence[int] = SHAPE, axis: int = 0, op_type: int = -1
+) -> Program:
+    """x -> t = 1.5 x -> y = 2 t, in tiles of so many batches (rows, columns: axis 2, 3) in turn in two places
+    of local memory. op_type: of the group."""
     program = Program(in_num=1, out_num=1)
     record = TensorRecord(tuple(shape))
     for kind, last in ((INPUT, 0), (NEURON, 0), (OUTPUT, NONE)):
@@ -63,8 +67,8 @@ def grouped(cuts: Sequence[int] = (2, 2, 1), shape: Sequence[int] = SHAPE) -> Pr
                     replace(
                         record,
                         addr=0x20000 * (number % 2) + 0x8000 * (which > X),
-                        processed=(first, 0, 0, 0),
-                        slice_shape=(batches, *record.shape[1:]),
+                        processed=tuple(first * (d == axis) for d in range(4)),
+                        slice_shape=(*record.shape[:axis], batches, *record.shape[axis + 1 :]),
                     ),
                     alias_of=which,
                 )
@@ -83,7 +87,7 @@ def grouped(cuts: Sequence[int] = (2, 2, 1), shape: Sequence[int] = SHAPE) -> Pr
     steps.append(Step(StepOp.PARALLEL_END))
     on_tiles = len(steps) - 1
     steps += [call(StepOp.GLOBAL, X, T, 1.5), call(StepOp.GLOBAL, T, Y, 2.0)]
-    steps[0] = Step(StepOp.GROUP, name="a to b", local_steps=on_tiles, global_steps=2)
+    steps[0] = Step(StepOp.GROUP, op_type=op_type, name="a to b", local_steps=on_tiles, global_steps=2)
     program.steps = steps
     last = len(steps) - 1
     program.tensors[X] = replace(program.tensors[X], last_step=last - 1)
@@ -124,6 +128,46 @@ def test_every_batch_in_every_tiling(firmware: fh.Harness, cuts: list[int], data
     program = grouped(cuts, (most, 3, 4, 5))
     batches = data.draw(st.integers(1, most))
     doubled(firmware, program, (batches, 3, 4, 5), pool=0)  # what stays in local memory needs no place
+
+
+@examples(30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    cuts=st.lists(st.integers(1, 9), min_size=1, max_size=4), axis=st.sampled_from([0, 2, 3]), data=st.data()
+)
+def test_every_size_in_every_tiling(
+    firmware: fh.Harness, cuts: list[int], axis: int, data: st.DataObject
+) -> None:
+    shape = [2, 3, 4, 5]
+    shape[axis] = sum(cuts)
+    n, c, h, w = shape
+    program = grouped(cuts, shape, axis, SHRINKS)
+    now = tuple(data.draw(st.integers(1, most)) for most in (n, h, w))
+    doubled(firmware, program, (now[0], c, *now[1:]), pool=0)
+
+
+def test_fewer_rows_than_a_tile_are_not_run(firmware: fh.Harness) -> None:
+    found = []
+    for rows in (6, 4, 2, 1):
+        doubled(firmware, grouped((2, 2, 2), SHAPE, 2, SHRINKS), (*SHAPE[:2], rows, 7), pool=0)
+        found.append(commands(firmware))
+    assert [gdma for _, gdma in found] == [6, 4, 2, 2]
+    assert [bd for bd, _ in found] == [3 * found[3][0], 2 * found[3][0], found[3][0], found[3][0]]
+
+
+@pytest.mark.parametrize(
+    ("axis", "shape", "tiles"),
+    [
+        (0, (5, 70, 6, 8), True),
+        (2, (5, 70, 5, 9), True),
+        (2, (5, 69, 6, 9), False),  # fewer channels
+        (3, (1, 70, 1, 1), True),
+    ],
+)
+def test_what_may_be_smaller(firmware: fh.Harness, axis: int, shape: tuple[int, ...], tiles: bool) -> None:
+    cuts = (SHAPE[axis],)
+    doubled(firmware, grouped(cuts, SHAPE, axis, SHRINKS), shape)
+    allowed = run(firmware, grouped(cuts, SHAPE, axis, SHRINKS), TensorRecord(shape, addr=IN), pool=0)
+    assert (allowed.status == 0) is tiles, allowed.text
 
 
 def test_steps_without_batches_do_not_run(firmware: fh.Harness) -> None:

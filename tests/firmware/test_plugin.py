@@ -36,6 +36,7 @@ from user_layers.plugin import host as plugin_host
 from user_layers.plugin.host import ABI_VERSION
 from user_layers.plugin.methods import METHODS
 from user_layers.scaffold import init
+from user_layers.toolkit import Toolkit
 from user_layers.workspace import Workspace, sdk_dir
 
 # Every method gives an answer of its own that depends on its argument and on the node.
@@ -533,3 +534,27 @@ def test_the_vendors_other_names(
     monkeypatch.setenv(PLUGIN_PATH_VARIABLE, str(tmp_path / "libbmplugin_tpu.so"))
     with pytest.raises(MissingError, match="which does not exist"):
         find_plugins(workspace)
+
+
+def test_equal_built_in_layers_are_asked_once(toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their names are; others have answers of their own."""
+    info, host = toolkit.op("TPU_UPSAMPLE", "here"), toolkit.plugins
+    assert isinstance(host, PluginHost)
+
+    def bound(name: str, scale: int, rows: int) -> DescriptorHandle:
+        tensors = [PluginTensor(f"{name}{i}", (1, 2, rows * by, 4)) for i, by in enumerate((1, scale))]
+        param = scale.to_bytes(4, "little") + (1).to_bytes(4, "little")
+        return host.create(PluginNode(name, info.op_type, param, (tensors[0],), (tensors[1],)))
+
+    handles = [bound("a", 2, 5), bound("b", 2, 5), bound("c", 3, 5), bound("d", 2, 6)]
+    asked: list[object] = []
+    request = host.request
+
+    def counted(header: dict[str, object]) -> tuple[dict[str, object], bytes]:
+        asked.append(header)
+        return request(header)
+
+    monkeypatch.setattr(host, "request", counted)
+    assert [h.backward_hidx(12) for h in handles] == [6, 6, 4, 6]
+    assert [h.prepared(0) for h in handles] == [None] * 4
+    assert len(asked) == 6

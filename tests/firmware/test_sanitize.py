@@ -28,6 +28,8 @@ from user_layers.toolchain.report import Reporter
 from user_layers.toolchain.sanitize import sanitizers
 from user_layers.workspace import Workspace
 
+pytestmark = pytest.mark.thorough  # builds firmware with sanitizers first
+
 SOURCE = r"""
 #include "okk.h"
 #include <stdint.h>

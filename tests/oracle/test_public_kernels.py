@@ -73,7 +73,7 @@ def test_a_contestants_kernel(kind: str, contestant: int, tmp_path: Path) -> Non
         libraries / "libbmlib.so",
         f"-Wl,-rpath,{libraries}",
     ]
-    subprocess.run([*map(str, words), "-o", str(program)], check=True, timeout=240)
+    subprocess.run([*map(str, words), "-o", str(program)], check=True, timeout=840)
     done = subprocess.run([program], capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
     lines = [line for line in done.stdout.splitlines() if line.endswith((" pass", " fail", " failed"))]
     assert done.returncode == 0 and lines, done.stdout + done.stderr

@@ -282,4 +282,4 @@ def build(directory: Path, fixture: Path = ROOT / "tests" / "sources" / "firmwar
         str(library),
     ]
     command += INCLUDES
-    subprocess.run([*command, *map(str, sources)], check=True, timeout=240)
+    subprocess.run([*command, *map(str, sources)], check=True, timeout=840)

@@ -115,5 +115,5 @@ def compiler(language: str) -> list[str]:
 
 def compile_text(language: str, argv: Sequence[str]) -> None:
     """Run the compiler; its messages are the failure."""
-    run = subprocess.run([*compiler(language), *argv], capture_output=True, text=True, timeout=240)
+    run = subprocess.run([*compiler(language), *argv], capture_output=True, text=True, timeout=840)
     assert run.returncode == 0, f"{' '.join(run.args)}\n{run.stderr}"

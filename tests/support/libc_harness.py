@@ -21,7 +21,7 @@ INCLUDES = [f"-I{d}" for d in (fh.SDK / "libc" / "include", fh.SDK / "libc")]
 FLAGS = (*BASE_FLAGS, *fh.WARNINGS, "-Wshadow", "-Wno-format-nonliteral", "-fno-builtin", *INCLUDES)
 ZIG = [sys.executable, "-m", "ziglang", "cc"]
 ARM = [*ZIG, "-target", "arm-freestanding-eabi", "-mcpu=arm926ej_s", "-marm", "-fno-sanitize=all"]
-LIMIT = 240
+LIMIT = 840
 
 
 class _Entry(ctypes.Structure):

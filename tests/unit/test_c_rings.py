@@ -72,7 +72,7 @@ def compiled(
 ) -> Iterator[tuple[str, bytes]]:
     compiler = choose().c
     flags = (*compiler.flags, "-O0", *(f"-I{path}" for path in includes), *options, "-c")
-    subprocess.run([*compiler.argv, *flags, *map(str, sources)], cwd=folder, check=True, timeout=240)
+    subprocess.run([*compiler.argv, *flags, *map(str, sources)], cwd=folder, check=True, timeout=840)
     yield from ((path.name, path.read_bytes()) for path in sorted(folder.glob("*.o")))
 
 

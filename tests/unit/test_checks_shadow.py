@@ -14,7 +14,8 @@ from firmware_sim.checks.records import READS, WRITES, Record, Runs, numbers_of
 from firmware_sim.checks.sequence import Sequence
 from firmware_sim.checks.shadow import PAGE, Shadow
 from firmware_sim.instructions.loops import native
-from firmware_sim.isa.footprint import Space
+from firmware_sim.isa.footprint import Access, Space, Tensor
+from tests.support.examples import examples
 
 DDR_BYTES = 1 << 20
 NUMBERS = np.zeros(0, np.int64)
@@ -108,6 +109,42 @@ def test_marking_equals_its_reference(space: Space, steps: list[tuple[bool, int,
         slow.note_plainly(space, at, written=written)
     everything = np.arange(0, 16_000)
     assert np.array_equal(fast.written(space, everything), slow.written_plainly(space, everything))
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> Tensor:
+    space, item = draw(SPACES), draw(st.sampled_from([1, 2, 4, 8]))
+    lane = draw(st.sampled_from([0, 1, 63])) if space is Space.LOCAL else 0
+    first = draw(st.sampled_from([0, 96, 128, 4064, 4096])) + draw(st.sampled_from([0, item, 3]))
+    h, w = draw(st.integers(1, 3)), draw(st.sampled_from([1, 5, 33, 70]))
+    column = draw(st.sampled_from([1, 1, 1, 2, 0]))
+    rows = draw(st.sampled_from([w, w + 3, 0]))
+    shape = draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 66])), h, w
+    strides = draw(st.sampled_from([0, 700, 999])), draw(st.sampled_from([0, 230, 256])), rows, column
+    return Tensor("opd0", Access.READ, space, lane * chip.LOCAL_BYTES + first, shape, strides, item)
+
+
+@pytest.mark.skipif(not native.ready(), reason="no compiled loops here")
+@given(tensors(), st.data())
+@examples(60)
+def test_what_an_operand_lacks_is_found_by_the_loop_and_plainly(tensor: Tensor, data: st.DataObject) -> None:
+    places = tensor.indices() * tensor.itemsize
+    everything = np.unique(places.reshape(-1, 1) + np.arange(tensor.itemsize))
+    shadow = Shadow(1 << 24)
+    rng = np.random.default_rng(data.draw(st.integers(0, 3)))
+    holes = data.draw(st.sampled_from([0, 1, 5, len(everything)]))
+    shadow.mark(tensor.space, everything)
+    if data.draw(st.booleans()):  # whole lines and pages
+        wide = np.unique(everything // PAGE) * PAGE
+        shadow.mark(tensor.space, np.unique(wide.reshape(-1, 1) + np.arange(PAGE)))
+    shadow.clear(tensor.space, rng.choice(everything, min(holes, len(everything)), replace=False))
+    parts = data.draw(st.sampled_from([1, tensor.itemsize]))
+    unused = data.draw(st.sampled_from([0, tensor.itemsize // 2]))
+    got, want = shadow.lacking(tensor, parts, unused), shadow.lacking_plainly(tensor, parts, unused, places)
+    assert (got is None) == (want is None)
+    if got is not None and want is not None:
+        assert np.array_equal(got.marks, want.marks)
+        assert (got.at, got.nbytes, got.lanes) == (want.at, want.nbytes, want.lanes)
 
 
 def test_requests_begin_with_empty_local_memory_and_the_tables() -> None:

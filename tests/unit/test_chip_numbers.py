@@ -71,8 +71,8 @@ ALLOWED = {
     "bm_device_resize.c: #define MOST_TAPS 64": "the layer's own limit",
     "bm_device_upsample.c: #define SCALE_MAX 64": "the layer's own limit",
     "bm_layer_packed.h: #define BM_PACKED_MAX 127": "the greatest int8",
+    "bm_layer_move.h: #define BM_ORDER_MOST 64": "the library's own choice",
     "bm_layer_packed.h: #define BM_SHIFT_MAX 31": "bits of a word",
-    "bm_layer_reduce.h: #define BM_REDUCE_WIDTH 64": "the library's own choice",
 }
 _NOT_CODE = re.compile(r'"(?:[^"\\\n]|\\.)*"|/\*.*?\*/|//[^\n]*', re.DOTALL)
 _INTEGER = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F]+|[1-9]\d*)[uUlL]*(?![\w.])")

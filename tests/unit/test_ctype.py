@@ -266,7 +266,7 @@ def test_compilers_agree(folder: Path, many: tuple[Structs, ...], data: st.DataO
         [*compiler("c"), "-w", "-shared", "-fPIC", "-o", str(library), str(source)],
         [*arm.argv, "-w", *arm.flags, "-c", "-o", str(folder / "x.o"), str(source)],
     ):
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=240, env=zig_environment())
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=840, env=zig_environment())
         assert done.returncode == 0, done.stderr
     loaded = ctypes.CDLL(str(library.rename(folder / f"{abs(hash(text))}.so")))
     for i, (layer, of) in enumerate(zip(layers, given_, strict=True)):

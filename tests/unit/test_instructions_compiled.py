@@ -14,6 +14,7 @@ from firmware_sim import flush
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import matmul, small, workers
 from firmware_sim.instructions.instruction import Engine
+from firmware_sim.instructions.loops import native
 from firmware_sim.isa.codes import Precision, Task
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
@@ -50,6 +51,12 @@ def both() -> tuple[Tpu, Tpu]:
 @pytest.fixture(scope="module")
 def others() -> tuple[Tpu, Tpu]:
     """Others, because an engine keeps how it goes about a command."""
+    return _pair()
+
+
+@pytest.fixture(scope="module")
+def in_pairs() -> tuple[Tpu, Tpu]:
+    """As `others`."""
     return _pair()
 
 
@@ -95,6 +102,25 @@ def test_the_ways_of_large_commands_and_references_agree(
     case = engine, fields
     compiled, plain = others
     with patch.object(small, "PRODUCTS_MAX", new=-1), patch.object(workers, "WORTH", new=1):
+        got = run(compiled, case, seed)
+    with patch.object(flush, "HARDWARE", new=False):
+        want = run(plain, case, seed)
+    assert got == want
+    for a, b in zip(cases.windows(compiled.memory), cases.windows(plain.memory), strict=True):
+        assert same(np.ascontiguousarray(a).view(np.uint32), np.ascontiguousarray(b).view(np.uint32))
+
+
+@pytest.mark.skipif(not flush.HARDWARE, reason="this processor does not flush as the chip: no loops are used")
+@given(data=st.data())
+@examples(25)
+def test_bytes_are_multiplied_in_pairs_where_four_at_once_are_not(
+    data: st.DataObject, in_pairs: tuple[Tpu, Tpu]
+) -> None:
+    """As on processors without such an instruction."""
+    case = data.draw(cases_nn.convolution(only=Precision.INT8, extra=40))
+    seed = data.draw(st.integers(0, 3))
+    compiled, plain = in_pairs
+    with patch.object(small, "PRODUCTS_MAX", new=-1), patch.object(native, "at_once", return_value=False):
         got = run(compiled, case, seed)
     with patch.object(flush, "HARDWARE", new=False):
         want = run(plain, case, seed)

@@ -71,7 +71,7 @@ def test_bytes_are_those_of_the_compiler(header: Path, params: ParamTypes, tmp_p
     (tmp_path / "x.c").write_text(text)
     library = tmp_path / "x.so"
     subprocess.run(
-        [*compiler("c"), "-shared", "-fPIC", "-o", library, tmp_path / "x.c"], check=True, timeout=240
+        [*compiler("c"), "-shared", "-fPIC", "-o", library, tmp_path / "x.c"], check=True, timeout=840
     )
     size = params.sizeof("TPU_X")
     expected = bytes((ctypes.c_char * size).in_dll(ctypes.CDLL(str(library)), "x"))

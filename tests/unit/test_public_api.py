@@ -76,7 +76,7 @@ def python(code: str, *, cwd: Path = ROOT) -> str:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=840,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

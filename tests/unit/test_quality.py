@@ -16,7 +16,7 @@ from tests.paths import ROOT
 )
 def test_quality(tool: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", *tool.split()], cwd=ROOT, capture_output=True, text=True, timeout=280
+        [sys.executable, "-m", *tool.split()], cwd=ROOT, capture_output=True, text=True, timeout=840
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -29,12 +29,13 @@ def test_what_is_listed_exists() -> None:
 def test_most_files_keep_tests_in_the_default_run() -> None:
     """A file that is listed as a whole is one whose every test takes long."""
     listed = {thorough.function(test) for test in thorough.read()}
+    files = sorted((ROOT / "tests").glob("*/test_*.py"))
     whole = [
-        str(path)
-        for path in sorted((ROOT / "tests").glob("*/test_*.py"))
+        path.name
+        for path in files
         if (names := _functions(path)) and {f"{path.relative_to(ROOT)}::{name}" for name in names} <= listed
     ]
-    assert len(whole) < 20, whole
+    assert len(whole) < len(files) / 10, whole
 
 
 LOG = """\

@@ -59,7 +59,7 @@ def c_offsets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[int]]:
     (folder / "sizes.c").write_text("\n".join(lines))
     compiler = next(iter(fh.compilers().values()))
     command = [*compiler, *fh.INCLUDES, "-o", str(folder / "sizes"), str(folder / "sizes.c")]
-    subprocess.run(command, check=True, timeout=240)
+    subprocess.run(command, check=True, timeout=840)
     out = subprocess.run(
         [str(folder / "sizes")], check=True, capture_output=True, text=True, timeout=60
     ).stdout

@@ -43,7 +43,10 @@ def bmnetu(
     cmp: Annotated[
         str, typer.Option("--cmp", metavar="true|false", help="Compare with onnxruntime.")
     ] = "true",
-    prec: Annotated[str, typer.Option("--prec", help="FP32.")] = "FP32",
+    prec: Annotated[str, typer.Option("--prec", help="FP32, or INT8 with --table.")] = "FP32",
+    table: Annotated[
+        Path | None, typer.Option("--table", help="What `tpulayer calibrate` wrote, for --prec INT8.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="The summary as one JSON object.")] = False,
     time_limit: TimeLimit = None,
 ) -> int:
@@ -65,6 +68,7 @@ def bmnetu(
         outdir=outdir,
         cmp=cmp,
         prec=prec,
+        table=table,
         json=json,
     )
     return 0 if run(options, typer.echo) else 1

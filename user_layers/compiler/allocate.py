@@ -41,22 +41,21 @@ def place(
     """
     order = sorted(range(len(requests)), key=lambda i: (-requests[i].size, requests[i].first, i))
     offsets = [0] * len(requests)
-    placed: list[int] = []
+    placed: list[tuple[int, int, int, int, Request]] = []  # first and last time, start and end, what
     used = 0
     for i in order:
         request = requests[i]
+        since, until = request.first, request.last
         present = [
-            (offsets[j], offsets[j] + requests[j].size, j)
-            for j in placed
-            if requests[j].last >= request.first and request.last >= requests[j].first
+            (start, end, other)
+            for first, last, start, end, other in placed
+            if last >= since and until >= first
         ]
         offset = None
         if bank and (request.used or request.moved):
             apart = sorted(
-                (start // bank * bank, -(-end // bank) * bank)
-                if _meet(request, requests[j])
-                else (start, end)
-                for start, end, j in present
+                (start // bank * bank, -(-end // bank) * bank) if _meet(request, other) else (start, end)
+                for start, end, other in present
             )
             offset = _lowest(request.size, apart, align, limit)
         if offset is None:
@@ -65,7 +64,7 @@ def place(
             return None
         offsets[i] = offset
         if request.size:
-            placed.append(i)
+            placed.append((since, until, offset, offset + request.size, request))
         used = max(used, offset + request.size)
     return Placement(tuple(offsets), used)
 

@@ -17,6 +17,8 @@ _INPUT_TYPES = (TType.NEURON, TType.COEFF, TType.COEFF_NEURON, TType.NEURON_SHAP
 
 # Built-in layers whose local functions take their inputs in DDR: the call is the load of what they make.
 _GATHERS = frozenset(("TPU_UNFOLD",))
+# Those whose local functions run on the DMA engine, within local memory.
+_TURNS = frozenset(("TPU_TURN",))
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,18 @@ class LayerAttributes:
     any_batch: bool = field(default=False, kw_only=True)  # tiles may have fewer batches than they are cut to
     _descriptor: Descriptor | None = field(repr=False, compare=False)
     _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
+    _windows: dict[tuple[int, ...], tuple[int, int]] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
+    @cached_property
     def gathers(self) -> bool:
         """Whether the local function loads the tile that it makes itself, from inputs that lie in DDR: it
         runs on the DMA engine alone."""
         return self.node.op.is_builtin and self.node.op.op in _GATHERS
+
+    @property
+    def turns(self) -> bool:
+        """Whether the local function runs on the DMA engine alone, from tiles to tiles in local memory."""
+        return self.node.op.is_builtin and self.node.op.op in _TURNS
 
     @property
     def tile_index(self) -> int:
@@ -108,6 +116,13 @@ class LayerAttributes:
 
         height, in_height: rows of the whole output and input.
         """
+        key = (first, extent, height, in_height)
+        known = self._windows.get(key)
+        if known is None:
+            known = self._windows[key] = self._rows(first, extent, height, in_height)
+        return known
+
+    def _rows(self, first: int, extent: int, height: int, in_height: int) -> tuple[int, int]:
         by_rows = self._backward("h", first, extent)
         sliding = self._sliding
         if sliding is None:
@@ -126,7 +141,10 @@ class LayerAttributes:
 
         CompileError when the descriptor says fewer than one.
         """
-        return self._backward("w", first, extent)
+        known = self._windows.get((first, extent))
+        if known is None:
+            known = self._windows[first, extent] = self._backward("w", first, extent)
+        return known
 
     def nonsense(self, call: str, result: object, expected: str) -> CompileError:
         """The error for an answer that cannot be; call: the method as it was asked, with its arguments."""

@@ -48,13 +48,14 @@ class DdrPlan:
 
 def pack_constants(described: DescribedNet) -> Coefficients:
     """All constants, each at a multiple of 128 bytes."""
-    data = bytearray()
-    offsets = {}
+    pieces: list[bytes] = []  # joined at once: what grows is copied, and weights are large
+    offsets, end = {}, 0
     for name in described.const_names:
-        data.extend(b"\0" * (-len(data) % COEFF_ALIGN))
-        offsets[name] = len(data)
-        data.extend(described.net.tensors[name].data or b"")
-    return Coefficients(bytes(data), offsets)
+        data = described.net.tensors[name].data or b""
+        offsets[name] = -(-end // COEFF_ALIGN) * COEFF_ALIGN
+        pieces += [bytes(offsets[name] - end), data]
+        end = offsets[name] + len(data)
+    return Coefficients(b"".join(pieces), offsets)
 
 
 def place_ddr(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from firmware_sim.wire import (
     LARGER,
     NONE,
+    SHRINKS,
     Program,
     ProgramTensor,
     Step,
@@ -21,6 +22,7 @@ from user_layers.compiler.ddr import DDR_ALIGN, Coefficients
 from user_layers.compiler.emit_group import Enter, emit_group
 from user_layers.compiler.grouping import Group, Segment
 from user_layers.compiler.partition import Part, part_net
+from user_layers.compiler.shrinking import shrinks
 from user_layers.compiler.steps import layer_step
 from user_layers.graph.shapes import input_record
 
@@ -111,7 +113,7 @@ class _Emitter:
     def tile(self, kind: TensorKind, record: TensorRecord, of: str, index: int = 0) -> int:
         """The entry of a tile, or of a copy in L2; equal ones are entered once."""
         entry = ProgramTensor(kind, record, index, alias_of=self.in_ddr(of), max_bytes=record.nbytes)
-        made = replace(entry, index=LARGER)  # who reads a tile does not care how it was made
+        made = replace(entry, index=index | LARGER)  # who reads a tile does not care how it was made
         if made in self._index:
             return self._index[made]
         if entry not in self._index:
@@ -135,7 +137,13 @@ class _Emitter:
         if len(nodes) > 1:
             name += f" to {self.net.nodes[nodes[-1]].name}"
         on_tiles = len(steps) - head - 1
-        steps[head] = Step(StepOp.GROUP, name=name, local_steps=on_tiles, global_steps=len(calls))
+        steps[head] = Step(
+            StepOp.GROUP,
+            op_type=SHRINKS if shrinks(self.described, group) else -1,
+            name=name,
+            local_steps=on_tiles,
+            global_steps=len(calls),
+        )
         self._at += range(len(steps), len(steps) + len(calls))
         steps += calls
 

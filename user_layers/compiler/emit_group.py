@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from firmware_sim.instructions.instruction import Engine
-from firmware_sim.wire import Step, StepOp, TensorKind, TensorRecord, TType
+from firmware_sim.wire import SLOT, Step, StepOp, TensorKind, TensorRecord, TType
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.flow import OpKind
@@ -44,6 +44,10 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
     def in_l2(name: str) -> int:
         return enter.tensor(TensorKind.L2, net.tensors[name].record().at(group.l2[name]), name)
 
+    def tile(v: int, record: TensorRecord, index: int = 0) -> int:
+        value = local.values[v]
+        return enter.tensor(TensorKind.LOCAL, record, value.tensor, index + SLOT * value.slot)
+
     def layer(k: int, p: int) -> None:
         node, attrs = net.nodes[k], described.attrs[k]
         ins = []
@@ -55,9 +59,9 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
             elif attrs.input_types[i] == TType.NEURON_SHAPE:
                 ins.append(enter.in_ddr(name, record))
             else:
-                ins.append(enter.tensor(TensorKind.LOCAL, record, name))
+                ins.append(tile(local.read[k, i], record))
         outs = [
-            enter.tensor(TensorKind.LOCAL, record, name, attrs.tile_index)
+            tile(local.made[name], record, attrs.tile_index)
             for name, record in zip(node.outputs, tiles.outputs(p, k), strict=True)
         ]
         address = local.work[k][p] if k in local.work else 0
@@ -75,18 +79,15 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
             waits[op.kind.engine] = at[op.after]
             steps.append(Step(StepOp.WAIT, bd_after=waits[Engine.BD], gdma_after=waits[Engine.GDMA]))
         gatherer = tiles.gatherer(op.which) if op.kind is OpKind.LOAD else None
-        if op.kind is OpKind.LAYER:
+        if op.kind is OpKind.LAYER or (op.kind is OpKind.MOVE and described.attrs[op.which].turns):
             layer(op.which, op.tile)
         elif gatherer is not None:
             layer(gatherer, op.tile)
         elif op.kind is OpKind.MOVE:
             channels = concat_channels(described, op.which) or ()
             node = net.nodes[op.which]
-            ends = (node.inputs[op.index], node.outputs[0])
-            part, whole = (
-                enter.tensor(TensorKind.LOCAL, record, name)
-                for name, record in zip(ends, tiles.concat(op.tile, op.which, op.index), strict=True)
-            )
+            ends = (local.read[op.which, op.index], local.made[node.outputs[0]])
+            part, whole = map(tile, ends, tiles.concat(op.tile, op.which, op.index))
             steps.append(
                 Step(
                     StepOp.MOVE,
@@ -97,12 +98,11 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
                 )
             )
         else:
-            name = local.values[op.which].tensor
-            tile = enter.tensor(TensorKind.LOCAL, tiles.moved(op.which, op.tile), name)
-            whole = enter.in_ddr(name, None)
+            moved = tile(op.which, tiles.moved(op.which, op.tile))
+            whole = enter.in_ddr(local.values[op.which].tensor, None)
             load = op.kind is OpKind.LOAD
             steps.append(
-                Step(StepOp.LOAD, (whole,), (tile,)) if load else Step(StepOp.STORE, (tile,), (whole,))
+                Step(StepOp.LOAD, (whole,), (moved,)) if load else Step(StepOp.STORE, (moved,), (whole,))
             )
         at.append(len(steps) - 1)
     if local.overlapped:

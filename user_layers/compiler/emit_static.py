@@ -45,8 +45,9 @@ class _Emitter:
         return self._known[entry]
 
     def part(self, kind: TensorKind, record: TensorRecord, of: str, index: int = 0) -> int:
-        """A tile of a tensor, or a copy of one in L2; which one, a program with fixed shapes does not say."""
-        return self.tensor(kind, record, index)
+        """A tile of a tensor, or a copy of one in L2; of which one, and of what it is part, a program with
+        fixed shapes does not say."""
+        return self.tensor(kind, record, index & LARGER)
 
     def in_ddr(self, name: str, record: TensorRecord | None = None) -> int:
         """A whole tensor in DDR, as `record` describes it."""

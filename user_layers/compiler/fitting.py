@@ -12,9 +12,8 @@ from firmware_sim.chip import L2_BASE, L2_USER_BYTES, L2_USER_OFFSET
 from firmware_sim.wire import TensorRecord
 from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.attributes import DescribedNet
-from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.flow import OpKind, Order
-from user_layers.compiler.local_memory import CostModel, LocalPlan, load_cycles, plan_local
+from user_layers.compiler.local_memory import CostModel, LocalPlan, load_cycles, move_cycles, plan_local
 from user_layers.compiler.tiles import CutGroup, GroupTiles
 from user_layers.compiler.tiling import AXES, Ends, Infeasible, Tiling, axis_extent, may_split, tile_group
 
@@ -139,10 +138,8 @@ def timed(described: DescribedNet, group: Group, cost_model: CostModel) -> Group
         elif op.kind is OpKind.STORE:
             cycles = cost_model.store(tiles.moved(op.which, op.tile))
         elif op.kind is OpKind.MOVE:
-            part, whole = tiles.concat(op.tile, op.which, op.index)
-            channels = concat_channels(described, op.which)
-            assert channels is not None
-            cycles = cost_model.move(part, whole, channels[op.index])
+            place = partial(where, op.tile, op.which)
+            cycles = move_cycles(cost_model, tiles, op.which, op.tile, op.index, place)
         else:
             cycles = cost_model.layer(
                 op.which,

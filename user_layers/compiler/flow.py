@@ -221,4 +221,8 @@ class Order:
 
 
 def _overlap(a: list[Range], b: list[Range]) -> bool:
-    return any(x[0] < y[1] and y[0] < x[1] for x in a for y in b)
+    for start, end in a:
+        for first, last in b:  # not `any`: it is asked for each pair of ops
+            if start < last and first < end:
+                return True
+    return False

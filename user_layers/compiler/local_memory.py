@@ -67,6 +67,17 @@ def load_cycles(
     return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(where, k))
 
 
+def move_cycles(cost_model: CostModel, tiles: GroupTiles, k: int, p: int, index: int, where: Where) -> float:
+    """Cycles of what the DMA engine does for node k within local memory: the copy of input `index` of a
+    concatenation, or the call."""
+    described = tiles.cut.described
+    if described.attrs[k].turns:
+        return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), where)
+    channels = concat_channels(described, k)
+    assert channels is not None
+    return cost_model.move(*tiles.concat(p, k, index), channels[index])
+
+
 @dataclass(frozen=True)
 class LocalPlan:
     """made: value of each tensor the group computes; read: value that input i of node k reads, under
@@ -129,9 +140,12 @@ class _Planner:
         self.silent = {
             k
             for k in cut.nodes
-            if concat_channels(cut.described, k) is not None or cut.described.attrs[k].gathers
+            if concat_channels(cut.described, k) is not None
+            or cut.described.attrs[k].gathers
+            or cut.described.attrs[k].turns
         }
         self.sizes = {k: size for k in cut.nodes if (size := work_bytes(cut, k))}
+        self.shrinks = any(cut.described.attrs[k].any_batch for k in cut.nodes)
         self.compute = [0.0] * (len(cut.nodes) * self.count)
         self.owners: list[Storage] = []
         self._simplest: _Places | None = None
@@ -183,13 +197,17 @@ class _Planner:
         if placement is None:
             return None
         offsets: dict[int, list[int]] = {}
+        slots: dict[int, int] = {}
         for s, b, offset in zip(self.owners, self.buffers, placement.offsets, strict=False):
             for v, slot in s.values:
+                slots[v] = slot
                 inside = slot and slot * slot_bytes(self.tiles, self.cut.values[v].tensor, b.tile)
                 offsets.setdefault(v, []).append(offset + inside)
         rest = placement.offsets[len(self.buffers) :]
         return _Places(
-            tuple(replace(v, offsets=tuple(offsets[i])) for i, v in enumerate(self.cut.values)),
+            tuple(
+                replace(v, offsets=tuple(offsets[i]), slot=slots[i]) for i, v in enumerate(self.cut.values)
+            ),
             {k: tuple(rest[n :: len(self.sizes)]) for n, k in enumerate(self.sizes)},
             placement.used,
         )
@@ -197,22 +215,41 @@ class _Planner:
     def measure(self, cost_model: CostModel) -> bool:
         """Set the cycles of everything; False if there are no places to record with."""
         tiles = self.tiles
-        for c in self.copies:
-            part, whole = tiles.concat(c.tile, c.move.node, c.move.index)
-            c.cycles = cost_model.move(part, whole, c.move.channel)
+        known: dict[object, float] = {}
+
+        def once(p: int, what: object, ask: Callable[[], float]) -> float:
+            key = (what, tiles.kinds[p])
+            if key not in known:
+                known[key] = ask()
+            return known[key]
+
+        def move(c: Copy) -> float:
+            where = partial(self._where, c.tile, c.move.node)
+            return move_cycles(cost_model, tiles, c.move.node, c.tile, c.move.index, where)
+
+        def load(v: int, p: int) -> float:
+            return load_cycles(cost_model, tiles, v, p, partial(self._where, p))
+
+        def store(v: int, p: int) -> float:
+            return cost_model.store(tiles.moved(v, p))
+
+        def layer(k: int, p: int) -> float:
+            return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(self._where, p, k))
+
         compute = [0.0] * len(self.compute)
         try:
+            for c in self.copies:
+                c.cycles = once(c.tile, c.move, partial(move, c))
             for b, s in zip(self.buffers, self.owners, strict=True):
                 if s.load is not None:
-                    b.load = load_cycles(cost_model, tiles, s.load, b.tile, partial(self._where, b.tile))
+                    b.load = once(b.tile, ("load", s.load), partial(load, s.load, b.tile))
                 if s.store is not None:
-                    b.store = cost_model.store(tiles.moved(s.store, b.tile))
+                    b.store = once(b.tile, ("store", s.store), partial(store, s.store, b.tile))
             for step in range(len(compute)):
                 p, i = divmod(step, len(self.cut.nodes))
                 k = self.cut.nodes[i]
                 if k not in self.silent:
-                    where = partial(self._where, p, k)
-                    compute[step] = cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), where)
+                    compute[step] = once(p, k, partial(layer, k, p))
         except _NoPlaceError:
             return False
         self.compute = compute
@@ -233,7 +270,7 @@ class _Planner:
 
         def where(v: int, p: int) -> Range:
             start = values[v].offset(p)
-            return start, start + values[v].nbytes
+            return self._from(start, values[v], p), start + values[v].nbytes
 
         reads: dict[int, list[int]] = {k: [] for k in self.cut.nodes}
         for (k, _), v in self.cut.read.items():
@@ -248,7 +285,11 @@ class _Planner:
                 if t.copy is not None:
                     move, p = t.copy.move, t.copy.tile
                     source = [where(self.cut.read[move.node, move.index], p)]
-                    target = self._channels(move, p, values)
+                    if self.cut.described.attrs[move.node].turns:
+                        (output,) = net.nodes[move.node].outputs
+                        target = [where(self.cut.made[output], p)]
+                    else:
+                        target = self._channels(move, p, values)
                     order.append(OpKind.MOVE, move.node, p, t.copy.cycles, source, target, move.index)
                     continue
                 owner, b = self.owners[t.buffer], self.buffers[t.buffer]
@@ -280,7 +321,14 @@ class _Planner:
             return [(start, start + target.nbytes)]
         slot = slot_bytes(self.tiles, target.tensor, p)
         first, end = move.channel // NPU_NUM, -(-(move.channel + part.shape[1]) // NPU_NUM)
-        return [(start + first * slot, start + end * slot)]
+        return [(start if self.shrinks else start + first * slot, start + end * slot)]
+
+    def _from(self, start: int, value: Value, p: int) -> int:
+        """Where the memory begins in which a value at `start` may lie: a part of a concatenation moves
+        towards its beginning where tiles have fewer rows or columns."""
+        if not (self.shrinks and value.slot):
+            return start
+        return start - value.slot * slot_bytes(self.tiles, value.tensor, p)
 
 
 class _NoPlaceError(Exception):

@@ -35,7 +35,8 @@ class Storage:
 
 @dataclass(frozen=True)
 class Move:
-    """Input `index` of node `node`, a concatenation, is copied to its channels from `channel` on.
+    """Input `index` of node `node`, a concatenation, is copied to its channels from `channel` on; or the node
+    runs on the DMA engine (LayerAttributes.turns).
 
     step: of one tile, in which the copy begins.
     """
@@ -73,6 +74,8 @@ class _Sharing:
                 elif self.cut.described.attrs[k].gathers:
                     s = self._new(v, step, self._last_read(v, step))
                     s.load = v
+                elif self.cut.described.attrs[k].turns:
+                    s = self._turned(step, k, v)
                 else:
                     self._makers[v] = step
                     s = self._made_by_layer(step, k, v)
@@ -87,6 +90,15 @@ class _Sharing:
 
     def _last_read(self, v: int, otherwise: int) -> int:
         return self._reads[v][1] if v in self._reads else otherwise
+
+    def _turned(self, step: int, k: int, v: int) -> Storage:
+        u = self.cut.read[k, 0]
+        s, source = self._new(v, step, self._last_read(v, step)), self._where[u]
+        begins = min(self._makers[u] + 1, step) if u in self._makers else step
+        self.moves.append(Move(k, 0, 0, begins))
+        s.first = min(s.first, begins)
+        source.moved = max(source.moved, begins)
+        return s
 
     def _made_by_layer(self, step: int, k: int, v: int) -> Storage:
         s = self._inplace_source(step, k)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from firmware_sim.chip import ALIGN_BYTES, NPU_NUM
 from firmware_sim.wire import Format, TensorRecord, TType
 from user_layers.compiler.attributes import DescribedNet
-from user_layers.compiler.tiling import Tile, Tiling, Window, stored, taken_whole
+from user_layers.compiler.tiling import Slice, Tile, Tiling, Window, stored, taken_whole
 from user_layers.graph.shapes import input_record
 from user_layers.net.net import NetTensorInfo
 
@@ -19,7 +20,7 @@ class Value:
     """A tensor in local memory: ttype is its layout.
 
     offsets: for each tile, or one if it is loaded once for the whole group. loaded: from DDR; stored: to DDR
-    after each tile.
+    after each tile. slot: channels on each NPU that lie before it in the concatenation that it is part of.
     """
 
     tensor: str
@@ -29,6 +30,7 @@ class Value:
     stored: bool
     nbytes: int
     offsets: tuple[int, ...] = ()
+    slot: int = 0
 
     def offset(self, tile: int) -> int:
         """Byte offset in each NPU's local memory for a tile; tiles take the places in turn."""
@@ -58,13 +60,16 @@ def tile_record(info: NetTensorInfo, ttype: TType, windows: Sequence[Window], ad
     """A tensor's tile in local memory; windows: along n, h, w."""
     n, h, w = windows
     dims = len(info.shape)
-    return replace(
-        info.record(),
-        ttype=ttype,
-        addr=addr,
+    return TensorRecord(
+        info.shape,
+        info.dtype,
+        ttype,
+        info.store_mode,
+        addr,
         slice_pad=(n.pad, 0, h.pad, w.pad)[:dims],
         slice_shape=(n.extent, info.nchw[1], h.extent, w.extent)[:dims],
         processed=(n.first, 0, h.first, w.first)[:dims],
+        scale=info.scale,
     )
 
 
@@ -95,6 +100,12 @@ class GroupTiles:
             if cut.described.attrs[k].gathers
             for name in cut.described.net.nodes[k].outputs
         }
+
+    @cached_property
+    def kinds(self) -> list[tuple[int, ...]]:
+        """The kind of each tile: those of one kind have windows of the same extents and pads."""
+        tiling = self.cut.tiling
+        return list(itertools.product(*(_kinds(axis) for axis in (tiling.n, tiling.h, tiling.w))))
 
     def placed(self, values: Sequence[Value]) -> GroupTiles:
         """The same with addresses."""
@@ -149,6 +160,18 @@ class GroupTiles:
     def _record(self, value: Value, p: int, windows: Sequence[Window]) -> TensorRecord:
         addr = value.offset(p) if value.offsets else 0
         return tile_record(self.cut.described.net.tensors[value.tensor], value.ttype, windows, addr)
+
+
+def _kinds(axis: Sequence[Slice]) -> list[int]:
+    """A number for each slice; those with the same have windows of the same extents and pads."""
+    if len(axis) == 1:
+        return [0]
+    numbers: dict[object, int] = {}
+    found = []
+    for part in axis:
+        windows = itertools.chain(part.made.values(), part.read.values())
+        found.append(numbers.setdefault(tuple((w.extent, w.pad) for w in windows), len(numbers)))
+    return found
 
 
 def split_shape(described: DescribedNet, node: int, extents: tuple[int, int, int]) -> tuple[int, ...]:

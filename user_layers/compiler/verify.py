@@ -154,7 +154,7 @@ class _Verifier:
             case StepOp.COPY:
                 self._copy(step)
             case _:
-                computes = step.opcode is StepOp.LOCAL and not self._gathers(step)
+                computes = step.opcode is StepOp.LOCAL and not self._by_dma(step)
                 engine = Engine.BD if computes else Engine.GDMA
                 reads, writes = self._within(step)
                 for start, end, _ in (*reads, *writes):
@@ -162,8 +162,9 @@ class _Verifier:
                 if self.section is not None:
                     self.section.add(at, engine, reads, writes)
 
-    def _gathers(self, step: Step) -> bool:
-        return self._described.attrs[self._nodes[step.name]].gathers
+    def _by_dma(self, step: Step) -> bool:
+        attrs = self._described.attrs[self._nodes[step.name]]
+        return attrs.gathers or attrs.turns
 
     def _within(self, step: Step) -> tuple[list[Area], list[Area]]:
         """What a step that uses local memory reads and writes of it."""

@@ -30,7 +30,7 @@ class NetTensorInfo:
 
     __repr__ = brief
 
-    @property
+    @cached_property
     def format(self) -> Format:
         """How its elements are stored."""
         return Format(self.dtype, self.store_mode, self.scale)
@@ -40,7 +40,7 @@ class NetTensorInfo:
         """Bytes of the whole tensor, continuous."""
         return self.record().nbytes
 
-    @property
+    @cached_property
     def nchw(self) -> tuple[int, int, int, int]:
         """The shape as local memory sees it: missing dimensions are 1 at the end. At most 4 dimensions."""
         n, c, h, w = (*self.shape, 1, 1, 1, 1)[:4]
@@ -48,6 +48,10 @@ class NetTensorInfo:
 
     def record(self) -> TensorRecord:
         """The tensor without an address."""
+        return self._record
+
+    @cached_property
+    def _record(self) -> TensorRecord:
         return TensorRecord(self.shape, self.dtype, self.ttype, self.store_mode, scale=self.scale)
 
 

@@ -7,7 +7,9 @@ transposes and cuts between are gone, too.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from user_layers.onnx.views import View, factor_of, views_of
 
 ATTENTION = "HeadAttention"  # an operation of this compiler alone; ONNX's Attention is another
 _LINE = ALIGN_BYTES // 4  # fp32 of a line
+_HEADS_SCALED, _HEADS_MIXED = 64, 8  # as many as TPU_ATTENTION has room for
 _LEFT_OUT = -1e30  # what a mask puts in the place of scores is at most this
 
 
@@ -35,19 +38,32 @@ class _Heads:
 @dataclass
 class _Found:
     """The operands of the product that makes scores, what that is multiplied by, and the value that is added
-    to it. gone: outputs of nodes that nothing else reads, the product's last."""
+    to it. gone: outputs of nodes that nothing else reads, the product's last; scales: factors of the heads;
+    mixed: what each head's scores are of all heads' ones."""
 
     query: str
     key: str
     factor: float = 1.0
     mask: str | None = None
     gone: list[str] = field(default_factory=list)
+    scales: tuple[float, ...] = ()
+    mixed: Array | None = None
 
 
 def fuse_attention(model: Model) -> Model:
     """Put a node in the place of each attention whose shapes are known, of float32 values of the same batches
     and heads."""
     return _Fusion(model).fused()
+
+
+@dataclass(frozen=True)
+class _Mixed:
+    """Heads that are sums of all heads of a value. factors: [heads made, heads]; added: to each head made."""
+
+    source: str
+    factors: Array
+    added: Array
+    gone: list[str]
 
 
 class _Masks:
@@ -129,7 +145,8 @@ class _Fusion:
     def _try(self, node: Node) -> None:
         if node.op != "MatMul" or node.domain not in STANDARD or node.mapped:
             return
-        softmax = self._alone(node.inputs[0], "Softmax")
+        mixed = self._mixed(node.inputs[0])
+        softmax = self._alone(mixed.source if mixed is not None else node.inputs[0], "Softmax")
         shape = self.model.value(node.outputs[0]).fixed
         if softmax is None or shape is None or len(shape) < 2:
             return
@@ -137,23 +154,42 @@ class _Fusion:
         if axis not in (-1, len(shape) - 1):
             return
         found = self._scores(softmax.inputs[0])
-        if found is not None:
-            found.gone += [node.inputs[0]]
-            self._replace(node, found, shape)
+        if found is None or (mixed is not None and found.mask is not None):
+            return
+        heads = _batch_and_heads(shape)[1]
+        if mixed is not None or found.mixed is not None:
+            if found.mask is not None or heads > _HEADS_MIXED:
+                return
+            found.gone[:0] = mixed.gone if mixed is not None else []
+        found.gone[:0] = [node.inputs[0], softmax.outputs[0]]
+        self._replace(node, found, shape, _mixes(heads, found.mixed, mixed))
 
     def _scores(self, name: str) -> _Found | None:
         """What makes the scores of a value: a product, a number that it is multiplied by, what is added."""
         gone: list[str] = []
         factor, masks = 1.0, _Masks(self)
+        scales: tuple[float, ...] = ()
+        mixed: Array | None = None
         while True:
             gone.append(name)
+            found = self._mixed(name) if mixed is None and not scales and factor == 1 else None
+            if found is not None:
+                gone += found.gone
+                # A number that is added to all scores of a row goes: weights are as they were.
+                mixed, name = found.factors, found.source
+                continue
             node = self._alone(name, "Add", "Mul", "Div", "Where", "Reshape", "MatMul")
             shape = self.model.value(name).fixed
-            if node is None or shape is None or (factor != 1 and node.op not in ("Mul", "Div", "MatMul")):
+            late = factor != 1 or bool(scales)  # what is added would be multiplied, too
+            if node is None or shape is None or (late and node.op not in ("Mul", "Div", "MatMul")):
                 return None
             if node.op == "MatMul":
-                return _Found(node.inputs[0], node.inputs[1], factor, masks.name(name), gone)
+                return _Found(node.inputs[0], node.inputs[1], factor, masks.name(name), gone, scales, mixed)
             if node.op in ("Mul", "Div"):
+                of_heads = self._scales(node, shape)
+                if of_heads is not None and not scales:
+                    name, scales = of_heads
+                    continue
                 times = factor_of(self.model, node)
                 if times is None:
                     return None
@@ -168,6 +204,45 @@ class _Fusion:
             mask, name = self._added(node) if node.op == "Add" else self._left_out(node)
             if mask is None or not masks.add(mask, node.op == "Where"):
                 return None
+
+    def _scales(self, node: Node, shape: tuple[int, ...]) -> tuple[str, tuple[float, ...]] | None:
+        """What a product with one constant number per head has as its other operand, and the numbers."""
+        if node.op != "Mul" or len(shape) < 3 or not 1 < shape[-3] <= _HEADS_SCALED:
+            return None
+        for source, name in (node.inputs, node.inputs[::-1]):
+            numbers = self.model.constants.get(name)
+            if numbers is None or self.model.value(source).fixed != shape or numbers.ndim < 3:
+                continue
+            if numbers.size == numbers.shape[-3] == shape[-3] and np.isfinite(numbers).all():
+                return source, tuple(float(number) for number in numbers.reshape(-1))
+        return None
+
+    def _mixed(self, name: str) -> _Mixed | None:
+        """A value [N, heads, ...] whose heads are sums of all heads of another one, by constants: heads are
+        brought to the end for a product."""
+        back = self._alone(name, "Transpose")
+        summed = self._alone(back.inputs[0], "Add", "MatMul") if back is not None else None
+        gone, added = [], None
+        if back is not None and summed is not None and summed.op == "Add":
+            gone.append(summed.outputs[0])
+            for source, constant in (summed.inputs, summed.inputs[::-1]):
+                if constant in self.model.constants:
+                    added, summed = self.model.constants[constant], self._alone(source, "MatMul")
+                    break
+        first = self._alone(summed.inputs[0], "Transpose") if summed is not None else None
+        if back is None or summed is None or first is None or summed.op != "MatMul":
+            return None
+        factors = self.model.constants.get(summed.inputs[1])
+        shape = self.model.value(name).fixed
+        if factors is None or shape is None or len(shape) != 4 or factors.shape != (shape[1],) * 2:
+            return None
+        perms = [[int(i) for i in node.attributes.get("perm", ())] for node in (first, back)]
+        if perms != [[0, 2, 3, 1], [0, 3, 1, 2]] or self.model.value(first.inputs[0]).fixed != shape:
+            return None
+        if added is not None and added.shape != (shape[1],):
+            return None
+        gone = [name, *gone, summed.outputs[0], first.outputs[0]]
+        return _Mixed(first.inputs[0], factors.T, np.zeros(shape[1]) if added is None else added, gone)
 
     def _added(self, node: Node) -> tuple[str | Array | None, str]:
         """The mask and the scores of a sum."""
@@ -202,7 +277,9 @@ class _Fusion:
     def _is_float(self, name: str) -> bool:
         return self.model.value(name).dtype == np.float32
 
-    def _replace(self, node: Node, found: _Found, shape: tuple[int, ...]) -> None:
+    def _replace(
+        self, node: Node, found: _Found, shape: tuple[int, ...], more: Mapping[str, Any] | None = None
+    ) -> None:
         batch, heads = _batch_and_heads(shape)
         scores = self.model.value(found.gone[-1]).fixed
         if scores is None or scores[:-2] != shape[:-2] or not self._is_float(node.outputs[0]):
@@ -237,7 +314,9 @@ class _Fusion:
         mask = self._mask(found.mask, batch, heads, shape)
         if found.mask is not None and mask is None:
             return
-        self._write(node, found, operands, mask, shape)
+        if more and _words_mixed(query.view.shape[-2], scores[-1], size, shape[-1], heads) > LOCAL_BYTES // 4:
+            return
+        self._write(node, found, operands, mask, shape, more or {})
 
     def _mask(
         self, name: str | None, batch: int, heads: int, shape: tuple[int, ...]
@@ -265,6 +344,7 @@ class _Fusion:
         operands: list[_Heads],
         mask: tuple[str, tuple[int, ...]] | None,
         shape: tuple[int, ...],
+        more: Mapping[str, Any],
     ) -> None:
         batch, heads = _batch_and_heads(shape)
         end, packed = self._end(node, batch, heads, shape)
@@ -282,7 +362,11 @@ class _Fusion:
             "step": [h.step for h in operands],
             "apart": int(not packed),
             "scale": found.factor * query.view.factor * key.view.factor,
+            **more,
         }
+        if found.scales:
+            rest = [1.0] * (_HEADS_SCALED - len(found.scales))
+            attributes |= {"scaled": 1, "scales": [*found.scales, *rest]}
         wanted = self.model.value(end).fixed
         output = end if wanted == made else f"{end}:heads"
         nodes.append(Node(ATTENTION, DOMAIN, node.name, tuple(inputs), (output,), attributes))
@@ -357,6 +441,28 @@ def _words(queries: int, keys: int, size: int, value: int) -> int:
     few = min(queries, NPU_NUM)
     turns = rows(few, size) + rows(size, keys) + rows(keys, value) + rows(few, value) + rows(few, keys)
     return rows(keys, size) + 2 * turns + 3 * rows(few, keys) + rows(few, value)
+
+
+def _words_mixed(queries: int, keys: int, size: int, value: int, heads: int) -> int:
+    """The same where all heads are mixed, so that none of them can be computed by itself."""
+    score = -(-min(queries, NPU_NUM) // NPU_NUM) * -(-keys // _LINE) * _LINE
+    return heads * (_words(queries, keys, size, value) - 3 * score) + (3 + 2 * heads) * score
+
+
+def _mixes(heads: int, before: Array | None, after: _Mixed | None) -> dict[str, Any]:
+    """The attributes that say how heads are mixed; none where they are not."""
+    if before is None and after is None:
+        return {}
+    one, room = np.eye(heads), _HEADS_MIXED**2 - heads**2
+    numbers = {
+        "before": (one if before is None else before, room),
+        "after": (one if after is None else after.factors, room),
+        "added": (np.zeros(heads) if after is None else after.added, _HEADS_MIXED - heads),
+    }
+    return {"mixed": 1} | {
+        name: [*(float(x) for x in array.reshape(-1)), *[0.0] * rest]
+        for name, (array, rest) in numbers.items()
+    }
 
 
 def _batch_and_heads(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from user_layers.onnx.convert_window import whole_planes
 from user_layers.onnx.einsum import terms_of
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Node
+from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
 
 
 @converts("MatMul")
@@ -154,6 +155,8 @@ def _norm(to: Lowering, node: Node, groups: int, axis: int, rms: int = 0) -> Non
             shape = to.shape(node.inputs[0])
             count = shape[1] if groups else int(np.prod(shape[axis:]))
             values = np.full(count, default, np.float32)
+        elif groups > 0 and values.size == groups:  # as opset 18 had them
+            values = np.repeat(values, to.shape(node.inputs[0])[1] // groups)
         inputs.append(to.add_const(np.ascontiguousarray(values).reshape(-1), f"{node.outputs[0]}:{index}"))
     epsilon = float(node.attributes.get("epsilon", 1e-5))
     to.simple("TPU_NORM", node, inputs, {"groups": groups, "axis": axis, "rms": rms, "epsilon": epsilon})
@@ -166,10 +169,23 @@ def layer_normalization(to: Lowering, node: Node) -> None:
     _norm(to, node, 0, axis_of(int(node.attributes.get("axis", -1)), rank))
 
 
+@converts("GroupNormalization")
+def group_normalization(to: Lowering, node: Node) -> None:
+    """Over groups of channels, with a factor and a summand per channel, in opset 18 per group."""
+    _norm(to, node, int(node.attributes["num_groups"]), 0)
+
+
 @converts(CHANNEL_NORM)
 def channel_normalization(to: Lowering, node: Node) -> None:
     """Over the channels of each position (channels.py)."""
     _norm(to, node, -2, 0, rms=int(node.attributes["rms"]))
+
+
+@converts(UNIT_ROWS)
+def unit_rows(to: Lowering, node: Node) -> None:
+    """Rows of length one."""
+    param = {"groups": 0, "axis": -1, "rms": 2, "epsilon": float(node.attributes["epsilon"])}
+    to.simple("TPU_NORM", node, [to.tensor(node.inputs[0])], param)
 
 
 @converts("RMSNormalization")

@@ -8,6 +8,7 @@ import numpy as np
 
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Node
+from user_layers.onnx.tokens import TURN
 
 _OPERANDS = 16  # inputs, and outputs, of one layer
 _LAST = np.iinfo(np.int32).max
@@ -148,6 +149,12 @@ def turning(shape: Sequence[int], order: Sequence[int]) -> tuple[str, dict[str, 
     if large == sorted(large):
         return "TPU_RESHAPE", shape_param([-2 - i for i in order])
     return "TPU_TRANSPOSE", {"dims": len(order), "order": _dims(order)}
+
+
+@converts(TURN)
+def turn(to: Lowering, node: Node) -> None:
+    """Between pictures and tokens (tokens.py)."""
+    to.simple("TPU_TURN", node, [to.tensor(node.inputs[0])], node.attributes)
 
 
 @converts("Pad")

@@ -14,12 +14,15 @@ _MOST = 1 << 24  # channels; each costs two numbers
 
 
 @dataclass(frozen=True)
-class _Affine:
+class Affine:
+    """Channels or columns times factors, plus summands."""
+
     factor: Array  # float64, one number per channel
     summand: Array
 
-    def then(self, other: _Affine) -> _Affine:
-        return _Affine(self.factor * other.factor, self.summand * other.factor + other.summand)
+    def then(self, other: Affine) -> Affine:
+        """This, and then the other."""
+        return Affine(self.factor * other.factor, self.summand * other.factor + other.summand)
 
 
 def fuse_affine(model: Model) -> Model:
@@ -28,10 +31,10 @@ def fuse_affine(model: Model) -> Model:
     constants = dict(model.constants)
     made: dict[str, int] = {}  # output -> index in `nodes`
     nodes: list[Node | None] = []
-    affine: dict[str, tuple[str, _Affine]] = {}  # output -> what it is computed from, and how
+    affine: dict[str, tuple[str, Affine]] = {}  # output -> what it is computed from, and how
     # Index of a convolution -> what its results go through. Done at the end, for weights are large, and each
     # time that they are multiplied they are rounded.
-    behind: dict[int, _Affine] = {}
+    behind: dict[int, Affine] = {}
 
     for node in model.nodes:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # infinite and NaN in ONNX, too
@@ -73,7 +76,7 @@ def fuse_affine(model: Model) -> Model:
     return replace(model, constants=constants, nodes=tuple(node for node in nodes if node is not None))
 
 
-def _affine_of(model: Model, node: Node) -> tuple[str, _Affine] | None:
+def _affine_of(model: Model, node: Node) -> tuple[str, Affine] | None:
     """The input of a node that only scales and shifts channels, and how it does; None for any other node."""
     shape = model.value(node.outputs[0]).fixed
     if node.mapped or shape is None or len(shape) < 2 or model.value(node.outputs[0]).dtype != np.float32:
@@ -82,7 +85,7 @@ def _affine_of(model: Model, node: Node) -> tuple[str, _Affine] | None:
     if channels > _MOST:
         return None
     if node.op == "BatchNormalization" and node.domain in ("", "ai.onnx"):
-        return _batch_normalization(model, node, channels)
+        return batch_normalization(model, node, channels)
     if node.op not in ("Add", "Sub", "Mul", "Div") or node.domain not in ("", "ai.onnx"):
         return None
     if "axis" in node.attributes:  # before opset 7
@@ -105,11 +108,12 @@ def _affine_of(model: Model, node: Node) -> tuple[str, _Affine] | None:
     numbers = np.broadcast_to(values.reshape(-1).astype(np.float64), (channels,))
     ones, zeros = np.ones(channels), np.zeros(channels)
     if node.op in ("Mul", "Div"):
-        return source, _Affine(numbers if node.op == "Mul" else 1 / numbers, zeros)
-    return source, _Affine(ones, numbers if node.op == "Add" else -numbers)
+        return source, Affine(numbers if node.op == "Mul" else 1 / numbers, zeros)
+    return source, Affine(ones, numbers if node.op == "Add" else -numbers)
 
 
-def _batch_normalization(model: Model, node: Node, channels: int) -> tuple[str, _Affine] | None:
+def batch_normalization(model: Model, node: Node, channels: int) -> tuple[str, Affine] | None:
+    """The input of a BatchNormalization with constant statistics, and what it does; None for any other."""
     if any(name not in model.constants for name in node.inputs[1:5]) or node.attributes.get(
         "training_mode", 0
     ):
@@ -122,10 +126,10 @@ def _batch_normalization(model: Model, node: Node, channels: int) -> tuple[str, 
     if any(array.shape != (channels,) for array in (scale, shift, mean, variance)):
         return None  # onnxruntime refuses it, too
     factor = scale / np.sqrt(variance + float(node.attributes.get("epsilon", 1e-5)))
-    return node.inputs[0], _Affine(factor, shift - mean * factor)
+    return node.inputs[0], Affine(factor, shift - mean * factor)
 
 
-def _folded(conv: Node, step: _Affine, constants: dict[str, Array]) -> Node:
+def _folded(conv: Node, step: Affine, constants: dict[str, Array]) -> Node:
     """The convolution with other weights, so that its results have gone through `step`."""
     weights = constants[conv.inputs[1]].astype(np.float64)
     bias = constants[conv.inputs[2]].astype(np.float64) if len(conv.inputs) > 2 and conv.inputs[2] else 0.0

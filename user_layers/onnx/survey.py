@@ -10,6 +10,7 @@ from user_layers.graph import GraphBuilder
 from user_layers.onnx.attention import fuse_attention
 from user_layers.onnx.bias import fuse_bias
 from user_layers.onnx.channels import channels_stay
+from user_layers.onnx.columns import fuse_columns
 from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.einsum import write_einsum
 from user_layers.onnx.expand import Expansion
@@ -28,7 +29,9 @@ from user_layers.onnx.picked import pick_channels
 from user_layers.onnx.pixels import take_pixels
 from user_layers.onnx.proto import is_written_out
 from user_layers.onnx.rotary import turn_weights
+from user_layers.onnx.rows import join_rows
 from user_layers.onnx.taps import without_idle_taps
+from user_layers.onnx.tokens import turn_tokens
 from user_layers.onnx.turns import turn_narrow
 
 
@@ -97,7 +100,9 @@ def _layered(model: Model) -> Model:
     model = pick_channels(split_convolutions(without_idle_taps(model)))
     model = split_phases(join_groups(model))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
-    return _whole(fuse_affine(turn_narrow(channels_stay(fuse_bias(model)))))
+    return _whole(
+        fuse_affine(turn_tokens(turn_narrow(join_rows(channels_stay(fuse_columns(fuse_bias(model)))))))
+    )
 
 
 def _whole(model: Model) -> Model:

@@ -1,4 +1,5 @@
-"""Rows and columns of kernels that see nothing but pads: those of wide dilations over small pictures."""
+"""Rows, columns and planes of kernels that see nothing but pads: those of wide dilations over small pictures,
+and those over volumes of few planes."""
 
 from __future__ import annotations
 
@@ -11,9 +12,9 @@ from user_layers.onnx.model import STANDARD, Array, Model, Node
 
 
 def without_idle_taps(model: Model) -> Model:
-    """Convolutions with constant weights without the outer taps, along each dilated axis, that only pads come
-    to. (Without dilation that happens to small pictures, where it saves nothing, and smaller shapes of a
-    dynamic net would have other weights.)"""
+    """Convolutions with constant weights without the outer taps, along each dilated axis and along the planes
+    of volumes, that only pads come to. (Without dilation that happens to small pictures, where it saves
+    nothing, and smaller shapes of a dynamic net would have other weights.)"""
     constants = dict(model.constants)
     nodes = tuple(_shortened(model, node, constants) for node in model.nodes)
     return replace(model, nodes=nodes, constants=constants)
@@ -40,7 +41,7 @@ def _shortened(model: Model, node: Node, constants: dict[str, Array]) -> Node:
         seen = [
             tap
             for tap in range(kernel)
-            if int(dilations[i]) == 1
+            if (int(dilations[i]) == 1 and (axes, i) != (3, 0))
             or _sees(shape[2 + i], made[2 + i], tap * int(dilations[i]) - pads[i], int(strides[i]))
         ]
         if not seen:

@@ -4,7 +4,7 @@ message here; answers are kept, because the compiler asks the same questions oft
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -12,10 +12,11 @@ from firmware_sim.chip import MAX_SHAPE_DIMS, MAX_TENSORS
 from firmware_sim.errors import CompileError, TpulayerError, UsageError
 from firmware_sim.processes.process import Child, Crash
 from firmware_sim.processes.process_child import MAX_PAYLOAD
-from firmware_sim.wire import DType, Format, StoreMode, TType
+from firmware_sim.wire import BUILTIN_OP_BASE, DType, Format, StoreMode, TType
 from user_layers.plugin.methods import BY_NAME
 
 LIMIT = 10.0  # s for one virtual method: they compute a number
+PREPARED = 1e-7  # s more for each byte of constants that one lays out
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,14 @@ class PluginLayer:
     has_local: bool
 
 
+@dataclass
+class Answers:
+    """What a descriptor said so far: known, by method and arguments; prepared: by the input's number."""
+
+    known: dict[tuple[str, tuple[int, ...]], int] = field(default_factory=dict)
+    prepared: dict[int, tuple[tuple[int, ...], DType] | None] = field(default_factory=dict)
+
+
 class PluginHost:
     """The plugins at `paths`, loaded in a child process; a context manager.
 
@@ -65,6 +74,7 @@ class PluginHost:
 
     def __init__(self, paths: Sequence[Path], *, limit: float = LIMIT) -> None:
         self.paths = tuple(Path(p) for p in paths)
+        self._limit = limit
         self._child = Child(
             "user_layers.plugin.host",
             [str(p.resolve()) for p in self.paths],
@@ -73,6 +83,7 @@ class PluginHost:
             crashed=_crashed,
         )
         self._layers: tuple[PluginLayer, ...] | None = None
+        self._builtin: dict[object, Answers] = {}
         self._failed: TpulayerError | None = None
 
     def __enter__(self) -> PluginHost:
@@ -128,16 +139,24 @@ class PluginHost:
             },
             node.param,
         )
-        return DescriptorHandle(self, int(str(reply["handle"])), node, layer, str(reply["name"]))
+        answers = Answers()
+        if (
+            node.op_type >= BUILTIN_OP_BASE
+        ):  # they compute from parameters and tensors, whatever their names are
+            kinds = tuple(replace(t, name="") for t in (*node.inputs, *node.outputs))
+            answers = self._builtin.setdefault((node.op_type, node.param, len(node.inputs), kinds), answers)
+        return DescriptorHandle(self, int(str(reply["handle"])), node, layer, str(reply["name"]), answers)
 
-    def request(self, header: dict[str, object], payload: bytes = b"") -> tuple[dict[str, object], bytes]:
-        """Ask the child; for DescriptorHandle."""
+    def request(
+        self, header: dict[str, object], payload: bytes = b"", *, more: float = 0.0
+    ) -> tuple[dict[str, object], bytes]:
+        """Ask the child; for DescriptorHandle. more: seconds that it may take beyond the limit."""
         if self._failed is not None:
             raise self._failed
         if not self._child.alive:
             raise UsageError("the plugin host is closed", hint="ask descriptors inside its `with` block")
         try:
-            return self._child.request(header, payload)
+            return self._child.request(header, payload, limit=self._limit + more)
         except TpulayerError as e:
             if not self._child.alive:
                 self._failed = e
@@ -162,11 +181,17 @@ class DescriptorHandle:
     same names; see bmcompiler_tpulayer_host.hpp for their meaning."""
 
     def __init__(
-        self, host: PluginHost, handle: int, node: PluginNode, layer: PluginLayer, name: str
+        self,
+        host: PluginHost,
+        handle: int,
+        node: PluginNode,
+        layer: PluginLayer,
+        name: str,
+        answers: Answers,
     ) -> None:
         self._host = host
         self._handle = handle
-        self._known: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._known, self._prepared = answers.known, answers.prepared
         self.node = node
         self.layer = layer
         self.name = name  # what get_name() returns
@@ -255,10 +280,13 @@ class DescriptorHandle:
 
     def prepared(self, in_idx: int) -> tuple[tuple[int, ...], DType] | None:
         """Shape and type that the kernel gets a constant input in; None: those of the graph."""
-        reply, _ = self._host.request({"op": "prepared", "handle": self._handle, "input": in_idx})
-        shape = reply["shape"]
-        assert isinstance(shape, list)
-        return (tuple(shape), DType(int(str(reply["dtype"])))) if shape else None
+        if in_idx not in self._prepared:
+            reply, _ = self._host.request({"op": "prepared", "handle": self._handle, "input": in_idx})
+            shape = reply["shape"]
+            assert isinstance(shape, list)
+            found = (tuple(shape), DType(int(str(reply["dtype"])))) if shape else None
+            self._prepared[in_idx] = found
+        return self._prepared[in_idx]
 
     def prepared_with(self, in_idx: int) -> int:
         """The prepared input that holds the elements of this one; the same number: none."""
@@ -278,7 +306,8 @@ class DescriptorHandle:
             )
         header: dict[str, object] = {"op": "prepare", "handle": self._handle, "input": in_idx}
         header |= {"bytes": nbytes, "sizes": sizes}
-        return self._host.request(header, b"".join(constants[i] for i in order))[1]
+        payload = b"".join(constants[i] for i in order)
+        return self._host.request(header, payload, more=PREPARED * (total + nbytes))[1]
 
     def is_backslice_optimize_support_layer(self) -> bool:
         """Whether the local function works on larger tiles than it needs."""

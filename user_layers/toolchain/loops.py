@@ -69,8 +69,12 @@ def beside() -> None:
 
 def _for_this_processor(compiler: Compiler) -> Compiler:
     """The compiler with the switches for this processor's level."""
-    chosen = f"-mcpu={level().replace('-', '_')}" if compiler.family == "zig" else f"-march={level()}"
-    return replace(compiler, flags=(*compiler.flags, *_FLAGS, chosen))
+    name, plus, more = level().partition("+")
+    if compiler.family == "zig":
+        chosen = [f"-mcpu={name.replace('-', '_')}{plus}{more}"]
+    else:
+        chosen = [f"-march={name}", *([f"-m{more}"] if more else [])]
+    return replace(compiler, flags=(*compiler.flags, *_FLAGS, *chosen))
 
 
 def _build(place: Path, compiler: Compiler, report: Reporter) -> None:

@@ -253,6 +253,62 @@ int64_t check_init_written(const tl_arg *a) {
     return TL_DONE;
 }
 
+/* An operand's elements as they lie, see check_init_lacking. */
+typedef struct {
+    int64_t space, offset, lane, n, c, h, w, n_step, c_step, h_step, w_step, item, parts, used;
+} elements;
+
+/* The bytes of an element that nothing wrote, a bit for each of up to 8. */
+TL_INLINE uint64_t unwritten_of(const shadow *s, const elements *e, int64_t at, uint64_t lane, int64_t used) {
+    uint64_t found = 0;
+    for (int64_t b = 0; b < used; b++)
+        if (e->space == CHECK_LOCAL ? !local_written(s, at + b, 1, lane) : !system_written(s, e->space, at + b, 1))
+            found |= (uint64_t)1 << b;
+    return found;
+}
+
+/* What an operand lacks. elements: i64[14], one of these: memory, first byte (in local memory within the lane), lane of
+ * channel 0, shape, steps in bytes, bytes of an element, parts of it that are looked at apart, bytes that count of the
+ * last n's; marks: bool[n, parts, c, h, w], zeros, of parts with an unwritten byte; told: i64[3], the first such byte's
+ * place, how many there are and their lanes, elements that a step of 0 repeats once; shadow. Returns how many
+ * elements lack a byte. */
+int64_t check_init_lacking(const tl_arg *a) {
+    enum { LANES = 64 };
+    const elements *e = a[0].data;
+    uint8_t *marks = a[1].data;
+    int64_t *told = a[2].data, lacking = 0;
+    const shadow s = shadow_of(a, 3);
+    const int64_t plane = e->h * e->w, size = e->item / e->parts;
+    const bool local = e->space == CHECK_LOCAL;
+    for (int64_t n = 0; n < e->n; n++)
+        for (int64_t c = 0; c < e->c; c++)
+            for (int64_t y = 0; y < e->h; y++) {
+                const int64_t lane = (e->lane + c) % LANES, slot = local ? (e->lane + c) / LANES : c;
+                const int64_t row = e->offset + n * e->n_step + slot * e->c_step + y * e->h_step;
+                const int64_t used = n == e->n - 1 ? e->used : e->item;
+                const uint64_t bit = (uint64_t)1 << lane;
+                for (int64_t x = 0; x < e->w; x++) {
+                    const int64_t at = row + x * e->w_step, left = CHECK_LINE - at % CHECK_LINE;
+                    if (local && s.lines[at / CHECK_LINE] & bit && left >= e->item) {
+                        if (e->w_step == e->item) x += left / e->item - 1; /* as far as this line goes */
+                        continue;
+                    }
+                    const uint64_t unwritten = unwritten_of(&s, e, at, bit, used);
+                    if (!unwritten) continue;
+                    if (!lacking++) told[0] = (local ? lane * LANE : 0) + at + __builtin_ctzll(unwritten);
+                    for (int64_t part = 0; part < e->parts; part++)
+                        if (unwritten >> part * size & (((uint64_t)1 << size) - 1))
+                            marks[((n * e->parts + part) * e->c + c) * plane + y * e->w + x] = 1;
+                    if ((n && !e->n_step) || (y && !e->h_step) || (x && !e->w_step) ||
+                        (!e->c_step && c >= (local ? LANES : 1)))
+                        continue;
+                    told[1] += __builtin_popcountll(unwritten);
+                    told[2] |= (int64_t)(local ? bit : 0);
+                }
+            }
+    return lacking;
+}
+
 typedef struct {
     int64_t *range, count, most;
 } ranges;

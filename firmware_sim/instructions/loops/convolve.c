@@ -61,17 +61,19 @@ static void store(float *words, float *sums, bool old, const int64_t *out_at, in
 
 /* Output channels [r0, r1) and numbers [s0, s1) of all batches.
  *
- * words: f32. laid: see convolve_lay; base: i64[taps], where a tap's elements begin in it. pairs: u64, weights of two
- * input channels each; for output channel c, pair p and element k of the kernel they are at
- * w_at[c] + p * step + kernel_at[k]; w_at has a multiple of TL_ROWS. how: i64[6], step, pairs of channels, whether
- * the last lacks its second, whether the old result is added, pitch and width of the rows of numbers. bias_at:
- * i64[channels] or empty. out_at: i64[batches, channels]. r0, r1, s0, s1. */
+ * words: f32. xs: what convolve_lay made, and base: i64[1, taps], where a tap's elements begin in it for a batch and a
+ * parity; or words, as they lie, and base: i64[batches * 2, taps]. pairs: u64, weights of two input channels each; for
+ * output channel c, pair p and element k of the kernel they are at w_at[c] + p * step + kernel_at[k]; w_at has a
+ * multiple of TL_ROWS. how: i64[6], step, pairs of channels, whether the last lacks its second, whether the old result
+ * is added, pitch and width of the rows of numbers. bias_at: i64[channels] or empty. out_at: i64[batches, channels].
+ * r0, r1, s0, s1. */
 int64_t convolve_convolve(const tl_arg *a) {
     float *words = a[0].data;
     const uint64_t *pairs = a[3].data;
     const int64_t *w_at = a[4].data, *kernel_at = a[5].data, *how = a[6].data, *bias_at = a[7].data;
     const int64_t *out_at = a[8].data;
-    const int64_t batches = a[1].shape[0], half_size = a[1].shape[2], taps = a[2].shape[0];
+    const int64_t batches = a[8].shape[0], bases = a[2].shape[0], taps = a[2].shape[1];
+    const int64_t half_size = bases == 1 ? a[1].shape[2] : 0;
     const int64_t kernel = a[5].shape[0], channels = a[8].shape[1];
     const int64_t step = how[0], count = how[1], pitch = how[4], width = how[5];
     const bool odd = how[2] != 0, old = how[3] != 0, has_bias = a[7].shape[0] != 0;
@@ -95,8 +97,8 @@ int64_t convolve_convolve(const tl_arg *a) {
                 const int64_t s = tl_tile_at(i, s0, s1), end = tl_tile_at(i + 1, s0, s1);
                 for (int64_t half = 0; half < 2; half++) {
                     tl_chain_args c = {
-                        .xs = a[1].data, .base = a[2].data, .weights = (const float *)packed, .sums = sums,
-                        .bias = bias, .at = (2 * n + half) * half_size + s, .first = 0, .taps = taps, .w_at = half,
+                        .xs = a[1].data, .base = (const int64_t *)a[2].data + (2 * n + half) % bases * taps,
+                        .weights = (const float *)packed, .sums = sums, .bias = bias, .at = (2 * n + half) * half_size + s, .first = 0, .taps = taps, .w_at = half,
                         .w_step = 4 * TL_ROWS, .columns = end - s, .to = half * TL_TILE,
                     };
                     tl_chain(&c);
@@ -112,4 +114,26 @@ int64_t convolve_convolve(const tl_arg *a) {
     }
     free(packed);
     return TL_DONE;
+}
+
+/* Both after each other, whole: what convolve_lay takes without the last three, pairs of channels in how[1]; then what
+ * convolve_convolve takes from base to out_at. */
+int64_t convolve_whole(const tl_arg *a) {
+    const tl_arg *how = a + 12, *out_at = a + 14;
+    const int64_t pairs = ((const int64_t *)how->data)[1], batches = a[1].shape[0], half = pairs * a[7].value;
+    tl_arg lay[11], convolve[13];
+    float *laid = TL_NEW(float, 2 * batches * half);
+    if (!laid)
+        return TL_NO_MEMORY;
+    const tl_arg room = {.data = laid, .shape = {batches, 2, half, 1}, .item = sizeof(float)};
+    memcpy(lay, a, 8 * sizeof *a);
+    lay[8] = room, lay[9] = (tl_arg){.value = 0}, lay[10] = (tl_arg){.value = 2 * pairs};
+    convolve_lay(lay);
+    convolve[0] = a[0], convolve[1] = room;
+    memcpy(convolve + 2, a + 8, 7 * sizeof *a);
+    convolve[9] = (tl_arg){.value = 0}, convolve[10] = (tl_arg){.value = out_at->shape[1]};
+    convolve[11] = (tl_arg){.value = 0}, convolve[12] = (tl_arg){.value = a[15].value};
+    const int64_t status = convolve_convolve(convolve);
+    free(laid);
+    return status;
 }

@@ -19,8 +19,10 @@ _INSTRUCTIONS = FOLDER.parent
 _MAKE_C = (FOLDER / "source.py", _INSTRUCTIONS.parent / "isa" / "codes.py")
 _STATES_EXPRESSIONS = (b"of_floats(", b"of_words(", b"Expression(")
 # What a level of the x86-64 architecture has more than the one before, as Linux names it.
+_V4 = frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})
 _LEVELS = (
-    ("x86-64-v4", frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})),
+    ("x86-64-v4+avx512vnni", _V4 | {"avx512_vnni"}),
+    ("x86-64-v4", _V4),
     ("x86-64-v3", frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})),
 )
 _FLAGS_WITHIN = 1 << 14  # bytes of /proc/cpuinfo that hold the first processor's
@@ -28,8 +30,8 @@ _FLAGS_WITHIN = 1 << 14  # bytes of /proc/cpuinfo that hold the first processor'
 
 @cache
 def level() -> str:
-    """The level of this processor by the names of gcc's -march; empty where loops are not used: only x86-64
-    flushes denormals as the chip does."""
+    """The level of this processor by the names of gcc's -march, what it has beyond behind a plus; empty where
+    loops are not used: only x86-64 flushes denormals as the chip does."""
     if platform.machine() not in ("x86_64", "AMD64") or platform.system() != "Linux":
         return ""
     try:

@@ -132,6 +132,11 @@ def columns() -> int:
     return _number("tl_columns")
 
 
+def at_once() -> bool:
+    """Whether the processor multiplies and adds four bytes at once."""
+    return bool(_number("tl_at_once"))
+
+
 def fixed_block() -> int:
     """Elements that fixed_arithmetic reads before it writes any."""
     return _number("tl_fixed_block")

@@ -2,6 +2,7 @@
 #include "fixed.h"
 #include "loops.h"
 #include "tiles.h"
+#include "tiles_fixed.h"
 
 typedef struct {
     tl_loop *loop;
@@ -19,3 +20,4 @@ int64_t tl_run(const tl_call *calls, int64_t count) {
 const int64_t tl_rows = TL_ROWS;       /* of a tile */
 const int64_t tl_columns = TL_COLUMNS; /* of a tile */
 const int64_t tl_fixed_block = FIXED_BLOCK;
+const int64_t tl_at_once = FX_AT_ONCE;

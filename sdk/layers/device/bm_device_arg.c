@@ -9,7 +9,7 @@
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
-#define WORDS 13056           /* 32-bit words of a lane that one of ten buffers takes */
+#define WORDS 11904           /* 32-bit words of a lane that one of eleven buffers takes */
 #define BYTES (4 * WORDS)
 #define ROWS_MAX (1 << 24)    /* indices are fp32 numbers until the end */
 #define FAR (2.0f * ROWS_MAX) /* farther than any index */
@@ -43,7 +43,7 @@ int arg_shape(const void *param, const int param_size, const tpu_tensor_t *in_te
 
 /* The lanes' buffers; `best` and `index` stay while a tile's rows are gone through. */
 enum { INPUT = 0, WORK = 2 * BYTES, NUMBERS = 3 * BYTES, BEST = 4 * BYTES, INDEX = 5 * BYTES, NEW_BEST = 6 * BYTES,
-       NEW_INDEX = 7 * BYTES, RESULT = 8 * BYTES };
+       NEW_INDEX = 7 * BYTES, RESULT = 8 * BYTES, WORK_BESIDE = 10 * BYTES };
 
 /* 0, 1, 2 ... in every lane. */
 static void count_up(int rows) {
@@ -58,17 +58,19 @@ static void count_up(int rows) {
 }
 
 static void compute(const tpu_arg_param_t *p, const bm_reduce_block *s, local_addr_t x, local_addr_t out, int reduced) {
-    const dim4 all = {1, s->channels, s->rows, s->width}, flat = {1, s->channels, 1, s->rows * s->width};
-    const dim4 row = {1, s->channels, 1, s->width};
+    const bm_fold_shape folded = {bm_reduce_lanes(s), s->each, s->rows, s->width};
+    const int plane = s->rows * s->width;
+    const dim4 all = {s->each, folded.lanes, s->rows, s->width}, flat = {1, folded.lanes, 1, s->each * plane};
+    const dim4 row = {1, folded.lanes, 1, s->each * s->width};
     const int fold = p->smallest ? BM_FOLD_MIN : BM_FOLD_MAX;
     const local_addr_t best = s->row == 0 ? BEST : NEW_BEST, index = s->row == 0 ? INDEX : NEW_INDEX;
     dim4 stride, once;
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &flat);
     okk_128_byte_aligned_stride_for_32bit(&once, 0, &row);
-    stride.h = s->width;
+    stride.n = plane;
+    stride.h = once.n = s->width;
     once.h = 0;
-    bm_fold_rows(fold, WORK, x, s->channels, s->rows, s->width);
-    okk_bdc_32bit_cpy(best, WORK, &row, NULL, &stride);
+    bm_fold_rows(fold, best, x, WORK, &folded);
     /* The index for numbers as good as the best one, something far away for the others. */
     const x32 far = {.fp32 = p->select_last ? -FAR : FAR};
     const dim4 counted = {0, 0, 1, 0};
@@ -77,8 +79,8 @@ static void compute(const tpu_arg_param_t *p, const bm_reduce_block *s, local_ad
     else
         okk_bdc_greater_select_value(WORK, best, x, far, &all, &stride, &once, &stride);
     okk_bdc_add(WORK, WORK, NUMBERS, &all, &stride, &stride, &counted);
-    bm_fold_rows(p->select_last ? BM_FOLD_MAX : BM_FOLD_MIN, WORK, WORK, s->channels, s->rows, s->width);
-    okk_bdc_add_C(index, WORK, (float)s->row, &row, NULL, &stride);
+    bm_fold_rows(p->select_last ? BM_FOLD_MAX : BM_FOLD_MIN, index, WORK, WORK_BESIDE, &folded);
+    okk_bdc_add_C(index, index, (float)s->row, &row, NULL, NULL);
     if (s->row != 0) {
         /* Is one of these rows better than those before, or, for the last one, as good? */
         const fp32_or_addr_t before = {.is_addr = true, .context.addr = BEST};
@@ -107,13 +109,14 @@ int arg_global(const void *param, const int param_size, const tpu_tensor_t *in_t
     const int dims = (int)in->dims, axis = bm_layer_axis(p->axis, dims), reduced = in->shape[axis];
     const int outer = (int)bm_layer_elements(in->shape, 0, axis);
     const int inner = (int)bm_layer_elements(in->shape, axis + 1, dims);
-    const bm_reduce_cut cut = bm_reduce_cut_of(outer, reduced, inner, WORDS, smaller(inner, BM_REDUCE_WIDTH));
+    const bm_reduce_use use = {outer, reduced, inner, .words = WORDS, .most_each = WORDS, .cycles = 9, .commands = 12};
+    const bm_reduce_cut cut = bm_reduce_cut_of(&use);
     bm_reduce_block now = {0}, next, stored = {0};
 
     okk_initialize();
     count_up(cut.rows);
-    bm_reduce_measure(&cut, outer, reduced, inner, &now);
-    bm_reduce_move(&cut, &now, in->addr, reduced, inner, INPUT, now.row, now.rows, true);
+    bm_reduce_measure(&cut, &use, &now);
+    bm_reduce_load(&cut, &use, &now, in->addr, INPUT);
     local_addr_t at = 0, out_at = 0;
     for (bool more = true, storing = false; more || storing;) {
         const bool computing = more;
@@ -121,14 +124,13 @@ int arg_global(const void *param, const int param_size, const tpu_tensor_t *in_t
         okk_parallel_start();
         if (computing) {
             next = now;
-            more = bm_reduce_next(&cut, outer, reduced, inner, &next);
-            if (more)
-                bm_reduce_move(&cut, &next, in->addr, reduced, inner, INPUT + BYTES - at, next.row, next.rows, true);
+            more = bm_reduce_next(&cut, &use, &next);
+            if (more) bm_reduce_load(&cut, &use, &next, in->addr, INPUT + BYTES - at);
             if (now.row == 0) out_at = BYTES - out_at;
             compute(p, &now, INPUT + at, RESULT + out_at, reduced);
             at = BYTES - at;
         }
-        if (storing) bm_reduce_move(&cut, &stored, out_tensors[0].addr, 1, inner, RESULT + stored_at, 0, 1, false);
+        if (storing) bm_reduce_store(&cut, &use, &stored, out_tensors[0].addr, RESULT + stored_at, true);
         okk_parallel_end();
         storing = computing && now.row + now.rows == reduced;
         stored = now;

@@ -2,7 +2,8 @@
  *
  * Queries, keys and values lie as [batch, tokens, channels], where the heads are runs of channels (of one tensor for
  * all three, too), or as [batch, heads, tokens, size]; so may the result. Errors are those of TPU_MATMUL and
- * TPU_SOFTMAX; a mask that leaves out all keys of a query gives NaN.
+ * TPU_SOFTMAX; a mask that leaves out all keys of a query gives NaN. Heads may be mixed before and behind the softmax
+ * (talking heads).
  *
  * Inputs: q, k, v, perhaps a mask that is added
  * Makes: softmax(scale * q * k transposed + mask) * v, for each head
@@ -16,6 +17,9 @@
 
 enum { QUERY, KEY, VALUE, OPERANDS };
 
+#define HEADS_SCALED 64 /* heads that may have factors of their own */
+#define HEADS_MIXED 8   /* heads that may be mixed */
+
 /* Inputs: q, k, v of three dimensions, [batch, tokens, channels], or four, [batch, heads, tokens, size]; and a mask that
  * broadcasts to [batch, heads, queries, keys]. */
 __BM_PARAM__(TPU_ATTENTION)
@@ -27,6 +31,12 @@ typedef struct {
     int step[3];       /* and channels from one head to the next */
     int apart;         /* 1: the result is [batch, heads, queries, value_size], else [.., queries, heads * value_size] */
     float scale;
+    int scaled; /* 1: also by a factor of each head */
+    float scales[HEADS_SCALED];
+    int mixed; /* 1: there is no mask, and scores of head g are the sum over h of before[g * heads + h] times those of h; */
+    float before[HEADS_MIXED * HEADS_MIXED];
+    float after[HEADS_MIXED * HEADS_MIXED]; /* and so are weights, plus added[g] */
+    float added[HEADS_MIXED];
 } tpu_attention_param_t;
 
 /* ---- shapes ---- */
@@ -73,8 +83,10 @@ int attention_shape(const void *param, const int param_size, const tpu_tensor_t 
         return BM_LAYER_PARAM_INVALID;
     const tpu_attention_param_t *p = param;
     if (!bm_layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
-    if (p->heads < 1 || p->size < 2 || p->size % 2 != 0 || p->value_size < 1 || (p->apart & ~1))
+    if (p->heads < 1 || p->size < 2 || p->size % 2 != 0 || p->value_size < 1 || (p->apart & ~1) || (p->scaled & ~1))
         return BM_LAYER_PARAM_INVALID;
+    if ((p->scaled && p->heads > HEADS_SCALED) || (p->mixed && p->heads > HEADS_MIXED)) return BM_LAYER_NOT_SUPPORTED;
+    if ((p->mixed & ~1) || (p->mixed && in_num == 4)) return BM_LAYER_PARAM_INVALID;
     heads h[OPERANDS];
     for (int i = 0; i < OPERANDS; i++)
         if (!heads_of(p, &in_tensors[i], i, &h[i]) || in_tensors[i].shape[0] != in_tensors[0].shape[0])
@@ -108,9 +120,14 @@ typedef struct {
     long long mask_step[4];
     int batches, number, queries, keys;
     float scale;
+    const float *scales; /* of heads, beside scale; NULL: none */
+    const tpu_attention_param_t *mixes; /* NULL: heads are not mixed */
+    bool whole;          /* q, k and v of a token are loaded as one run, channels of one tensor */
+    int from[OPERANDS];  /* the first channel of each in it */
     int together, rows; /* heads and queries of a turn, at most */
     layout lies[OPERANDS], made, turned, masked; /* turned: keys with their elements in channels */
-    local_addr_t raw, query[2], key[2], value[2], result[2], masks[2], scores, powers, work, product;
+    local_addr_t raw[2], query[2], key[2], value[2], result[2], masks[2], scores, powers, work, product, mixing;
+    int score; /* words of a lane that scores of a head take */
 } job;
 
 static layout layout_of(const heads *h, int count, int tokens) {
@@ -130,6 +147,11 @@ static long long lay_out(job *j, int together, int rows) {
     j->lies[QUERY] = layout_of(&j->in[QUERY], together, rows);
     j->lies[KEY] = layout_of(&j->in[KEY], together, j->keys);
     j->lies[VALUE] = layout_of(&j->in[VALUE], together, j->keys);
+    if (j->whole) {
+        const int line = local_line((int)j->in[KEY].row);
+        for (int i = 0; i < OPERANDS; i++)
+            j->lies[i] = (layout){(int)j->in[i].head, line, i == KEY ? local_slots(j->keys) * line : 0};
+    }
     j->made = layout_of(&j->out, together, rows);
     j->turned = (layout){slots * local_line(j->keys), local_line(j->keys), together * slots * local_line(j->keys)};
     j->masked = (layout){j->mask_step[1] != 0 ? score : 0, local_line(j->keys), 0};
@@ -137,7 +159,8 @@ static long long lay_out(job *j, int together, int rows) {
     const struct {
         local_addr_t *place;
         int words;
-    } all[] = {{&j->raw, j->lies[KEY].words},
+    } all[] = {{&j->raw[0], j->lies[KEY].words},
+               {&j->raw[1], j->whole ? j->lies[KEY].words : 0},
                {&j->query[0], j->lies[QUERY].words},
                {&j->query[1], j->lies[QUERY].words},
                {&j->key[0], j->turned.words},
@@ -151,19 +174,41 @@ static long long lay_out(job *j, int together, int rows) {
                {&j->scores, score},
                {&j->powers, score},
                {&j->work, score},
-               {&j->product, local_slots(rows) * local_line(j->in[VALUE].size)}};
+               {&j->product, local_slots(rows) * local_line(j->in[VALUE].size)},
+               {&j->mixing, j->mixes != NULL ? 2 * j->number * score : 0}};
+    j->score = score;
     long long words = 0;
     for (int i = 0; i < BM_COUNT(all); i++) {
         *all[i].place = (local_addr_t)(4 * words);
         words += all[i].words;
     }
+    for (int i = 0; i < 2 && j->whole; i++) {
+        j->query[i] = j->raw[i] + 4u * (local_addr_t)j->from[QUERY];
+        j->value[i] = j->raw[i] + 4u * (local_addr_t)j->from[VALUE];
+    }
     return words;
 }
 
+/* Whether a token's q, k and v are most of a run of one tensor, and all heads and queries fit at a time. */
+static bool plan_whole(job *j) {
+    const heads *q = &j->in[QUERY], *k = &j->in[KEY], *v = &j->in[VALUE];
+    const unsigned long long used = (unsigned long long)j->number * (unsigned long long)(2 * k->size + v->size);
+    if (j->queries != j->keys || q->row != k->row || q->row != v->row || 3 * used < 2 * k->row) return false;
+    if (q->addr - 4ull * (unsigned int)j->from[QUERY] != k->addr - 4ull * (unsigned int)j->from[KEY] ||
+        k->addr - 4ull * (unsigned int)j->from[KEY] != v->addr - 4ull * (unsigned int)j->from[VALUE] ||
+        j->from[QUERY] % 2 != 0 || (j->number > 1 && q->head % 2 != 0))
+        return false;
+    if (k->row > CHIP_EXTENT_MAX || j->keys > CHIP_CHANNELS_MAX) return false;
+    j->whole = true;
+    j->whole = lay_out(j, j->number, j->queries) <= CHIP_LOCAL_WORDS;
+    return j->whole;
+}
+
 /* As many heads together as fit with a slot of queries, then as many queries. False where not even one head fits. */
-static bool plan(job *j) {
+static bool plan(job *j, bool one_tensor) {
+    if (one_tensor && plan_whole(j)) return true;
     int together = j->number, slots = smaller(local_slots(j->queries), CHIP_CHANNELS_MAX / CHIP_NPU_NUM);
-    while (together > 1 && lay_out(j, together, smaller(CHIP_NPU_NUM, j->queries)) > CHIP_LOCAL_WORDS)
+    while (together > 1 && j->mixes == NULL && lay_out(j, together, smaller(CHIP_NPU_NUM, j->queries)) > CHIP_LOCAL_WORDS)
         together = divide_up(together, 2);
     while (slots > 1 && lay_out(j, together, smaller(slots * CHIP_NPU_NUM, j->queries)) > CHIP_LOCAL_WORDS)
         slots = divide_up(slots, 2);
@@ -229,12 +274,23 @@ static void move(const heads *h, const layout *l, const turn *t, local_addr_t lo
 }
 
 static void load(const job *j, const turn *t) {
-    move(&j->in[QUERY], &j->lies[QUERY], t, j->query[t->query_at], t->query, t->queries, true);
+    local_addr_t keys = j->raw[0];
+    if (j->whole) { /* a turn has a batch */
+        const dim4 shape = {1, j->keys, 1, (int)j->in[KEY].row};
+        const system_addr_t far = j->in[KEY].addr - 4ull * (unsigned int)j->from[KEY];
+        okk_gdma_32bit_cpy_S2L(j->raw[t->key_at], far + 4ull * (unsigned int)t->batch * j->in[KEY].batch, &shape, NULL,
+                               NULL);
+        keys = j->raw[t->key_at] + 4u * (local_addr_t)j->from[KEY];
+    } else {
+        move(&j->in[QUERY], &j->lies[QUERY], t, j->query[t->query_at], t->query, t->queries, true);
+    }
     if (t->loads_keys) {
-        move(&j->in[KEY], &j->lies[KEY], t, j->raw, 0, j->keys, true);
-        move(&j->in[VALUE], &j->lies[VALUE], t, j->value[t->key_at], 0, j->keys, true);
+        if (!j->whole) {
+            move(&j->in[KEY], &j->lies[KEY], t, keys, 0, j->keys, true);
+            move(&j->in[VALUE], &j->lies[VALUE], t, j->value[t->key_at], 0, j->keys, true);
+        }
         for (int i = 0; i < t->heads; i++) {
-            const CWTransParam turned = {.src_addr = j->raw + 4u * (local_addr_t)(i * j->lies[KEY].head),
+            const CWTransParam turned = {.src_addr = keys + 4u * (local_addr_t)(i * j->lies[KEY].head),
                                          .dst_addr = j->key[t->key_at] + 4u * (local_addr_t)(i * j->turned.head),
                                          .src_c = (unsigned int)j->keys,
                                          .src_w = (unsigned int)j->in[KEY].size,
@@ -264,7 +320,8 @@ static void compute(const job *j, const turn *t, int head) {
     const bm_row_product first = {t->queries, j->in[QUERY].size, j->keys, j->lies[QUERY].slot, line, line};
     bm_multiply_rows(&first, j->scores, j->query[t->query_at] + 4u * (local_addr_t)(head * j->lies[QUERY].head),
                      j->key[t->key_at] + 4u * (local_addr_t)(head * j->turned.head));
-    if (j->scale != 1) okk_bdc_mul_C(j->scores, j->scores, j->scale, &shape, NULL, NULL);
+    const float scale = j->scale * (j->scales != NULL ? j->scales[t->head + head] : 1);
+    if (scale != 1) okk_bdc_mul_C(j->scores, j->scores, scale, &shape, NULL, NULL);
     if (j->mask != 0)
         okk_bdc_add(j->scores, j->scores, j->masks[t->mask_at] + 4u * (local_addr_t)(head * j->masked.head), &shape,
                     &stride, &stride, j->mask_step[3] != 0 ? &stride : &once);
@@ -281,6 +338,50 @@ static void compute(const job *j, const turn *t, int head) {
                 &from, &once);
 }
 
+/* Head g of sums over all heads of what lies one head after the other at x. */
+static void mix(const job *j, int g, local_addr_t y, local_addr_t x, const float *factors, const dim4 *shape) {
+    okk_bdc_mul_C(y, x, factors[g * j->number], shape, NULL, NULL);
+    for (int h = 1; h < j->number; h++)
+        okk_bdc_mac_C(y, x + 4u * (local_addr_t)(h * j->score), factors[g * j->number + h], shape, NULL, NULL);
+}
+
+/* The same of all heads, which are mixed. */
+static void compute_mixed(const job *j, const turn *t) {
+    const int value = j->in[VALUE].size, line = local_line(j->keys);
+    const local_addr_t first = j->mixing, second = first + 4u * (local_addr_t)(j->number * j->score);
+    const dim4 shape = {1, t->queries, 1, j->keys}, last = {1, t->queries, 1, 1};
+    const dim4 stride = {0, line, line, 1}, once = {0, line, line, 0};
+    for (int h = 0; h < j->number; h++) {
+        const bm_row_product scores = {t->queries, j->in[QUERY].size, j->keys, j->lies[QUERY].slot, line, line};
+        const local_addr_t to = first + 4u * (local_addr_t)(h * j->score);
+        const float scale = j->scale * (j->scales != NULL ? j->scales[h] : 1);
+        bm_multiply_rows(&scores, to, j->query[t->query_at] + 4u * (local_addr_t)(h * j->lies[QUERY].head),
+                         j->key[t->key_at] + 4u * (local_addr_t)(h * j->turned.head));
+        if (scale != 1) okk_bdc_mul_C(to, to, scale, &shape, NULL, NULL);
+    }
+    for (int g = 0; g < j->number; g++)
+        mix(j, g, second + 4u * (local_addr_t)(g * j->score), first, j->mixes->before, &shape);
+    for (int g = 0; g < j->number; g++) {
+        const local_addr_t x = second + 4u * (local_addr_t)(g * j->score);
+        const local_addr_t y = first + 4u * (local_addr_t)(g * j->score);
+        bm_row_powers(y, x, x, j->work, &shape);
+        bm_row_reciprocals(x, j->work, &last, &stride);
+        okk_bdc_mul(y, y, x, &shape, &stride, &stride, &once);
+    }
+    for (int g = 0; g < j->number; g++) {
+        mix(j, g, second, first, j->mixes->after, &shape);
+        if (j->mixes->added[g] != 0) okk_bdc_add_C(second, second, j->mixes->added[g], &shape, NULL, NULL);
+        if (j->keys % 2 != 0)
+            okk_bdc_32bit_set_C(second + 4u * (local_addr_t)j->keys, (x32){.u32 = 0}, &last, &stride);
+        const bm_row_product weighted = {t->queries, j->keys, value, line, j->lies[VALUE].slot, local_line(value)};
+        bm_multiply_rows(&weighted, j->product, second,
+                         j->value[t->key_at] + 4u * (local_addr_t)(g * j->lies[VALUE].head));
+        const dim4 made = {1, t->queries, 1, value}, to = {0, j->made.slot, value, 1};
+        const dim4 from = {0, local_line(value), value, 1};
+        okk_bdc_32bit_cpy(j->result[t->query_at] + 4u * (local_addr_t)(g * j->made.head), j->product, &made, &to, &from);
+    }
+}
+
 __BM_GLOBAL__(TPU_ATTENTION)
 int attention_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                      const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
@@ -288,8 +389,14 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
     (void)param_size, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_attention_param_t *p = param;
     job j = {.batches = in_tensors[0].shape[0], .number = p->heads, .scale = p->scale};
-    for (int i = 0; i < OPERANDS; i++)
+    bool one_tensor = true;
+    for (int i = 0; i < OPERANDS; i++) {
         if (!heads_of(p, &in_tensors[i], i, &j.in[i])) return BM_LAYER_PARAM_INVALID;
+        j.from[i] = p->from[i];
+        one_tensor &= in_tensors[i].dims == 3;
+    }
+    if (p->scaled) j.scales = p->scales;
+    if (p->mixed) j.mixes = p;
     j.queries = j.in[QUERY].tokens;
     j.keys = j.in[KEY].tokens;
     const tpu_attention_param_t result = {.heads = p->heads, .value_size = p->value_size,
@@ -300,7 +407,7 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
         if (!mask_steps(&in_tensors[3], extent, j.mask_step)) return BM_LAYER_PARAM_INVALID;
         j.mask = in_tensors[3].addr;
     }
-    if (!plan(&j)) return BM_LAYER_NOT_SUPPORTED;
+    if (!plan(&j, one_tensor)) return BM_LAYER_NOT_SUPPORTED;
 
     /* While one turn is computed, the next one's operands are loaded and the last one's results stored. */
     okk_initialize();
@@ -313,7 +420,8 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
         if (computing) {
             more = next_turn(&j, &now, &next);
             if (more) load(&j, &next);
-            for (int i = 0; i < now.heads; i++) compute(&j, &now, i);
+            if (j.mixes != NULL) compute_mixed(&j, &now);
+            for (int i = 0; i < now.heads && j.mixes == NULL; i++) compute(&j, &now, i);
         }
         if (storing)
             move(&j.out, &j.made, &stored, j.result[stored.query_at], stored.query, stored.queries, false);

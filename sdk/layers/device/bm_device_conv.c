@@ -47,7 +47,6 @@ int conv_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     if (bm_axis_extent(&h) > CHIP_WINDOW_SIDE_MAX || bm_axis_extent(&w) > CHIP_WINDOW_SIDE_MAX)
         return BM_LAYER_NOT_SUPPORTED;
     const bool depthwise = bm_conv_is_depthwise(p->groups, in_tensors[0].shape[1], in_tensors[1].shape[1]);
-    if (depthwise && (!bm_axis_in_instruction(&h) || !bm_axis_in_instruction(&w))) return BM_LAYER_NOT_SUPPORTED;
     return bm_conv_shape_result(p->groups, depthwise, &h, &w, in_tensors, &out_tensors[0]);
 }
 

@@ -1,6 +1,7 @@
 /* TPU_NORM: (x - mean) / sqrt(variance + epsilon) over the last dimensions (LayerNormalization), over groups of
  * channels (GroupNormalization, InstanceNormalization), over the channels of each position (a LayerNormalization of
- * channels that come last elsewhere), or x / sqrt(mean of squares + epsilon); then scale and shift.
+ * channels that come last elsewhere), or x / sqrt(mean of squares + epsilon), or, of the last dimension,
+ * x / max(sqrt(sum of squares), epsilon); then scale and shift.
  * The mean is subtracted before squares are summed, so a large mean costs no digits of the variance.
  *
  * Inputs: x, perhaps scale, perhaps shift
@@ -15,13 +16,14 @@
 #include "okk.h"
 
 /* A lane: three buffers that take turns with being loaded, computed and stored, one for work, scale, shift; and one
- * number for each of up to 63 rows. */
+ * number for each of its rows. */
 #define WORDS 21440 /* 32-bit words of one buffer */
 #define BYTES (4 * WORDS)
 #define WORK (3 * BYTES)
 #define SCALE (4 * BYTES)
 #define SHIFT (5 * BYTES)
 #define ROWS (6 * BYTES)
+#define ROWS_MOST (CHIP_LOCAL_WORDS - 6 * WORDS)
 
 /* Inputs: x, and optionally scale, then shift: with groups one number per channel, else as large as the normalized
  * dimensions. */
@@ -30,7 +32,7 @@ typedef struct {
     int groups; /* 0: over the dimensions from `axis` on. Else of [N, C, ...]: groups of channels; -1: each channel;
                  * -2: the channels of each position */
     int axis;   /* negative counts from the end; not used with groups */
-    int rms;    /* 1: no mean is subtracted */
+    int rms;    /* 1: no mean is subtracted; 2: the root of a sum instead, of the last dimension alone */
     float epsilon;
 } tpu_norm_param_t;
 
@@ -41,13 +43,14 @@ typedef struct {
     bool per_channel;                    /* scale and shift are of channels */
     bool positions;                      /* the channels of each position are normalized together */
     bool rms;
+    bool length_one; /* the root of a sum, at least epsilon */
     float epsilon;
 } norm;
 
 static int norm_of(const tpu_norm_param_t *p, const tpu_tensor_t *in, norm *n) {
     const int dims = (int)in->dims;
     int axis = bm_layer_axis(p->axis, dims);
-    *n = (norm){.rms = p->rms, .epsilon = p->epsilon};
+    *n = (norm){.rms = p->rms != 0, .length_one = p->rms == 2, .epsilon = p->epsilon};
     if (p->groups == 0) {
         if (axis < 0) return BM_LAYER_PARAM_INVALID;
         n->rows = (int)bm_layer_elements(in->shape, 0, axis);
@@ -73,11 +76,14 @@ int norm_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     if (param_size != (int)sizeof(tpu_norm_param_t) || in_num < 1 || in_num > 3 || out_num != 1)
         return BM_LAYER_PARAM_INVALID;
     const tpu_norm_param_t *p = param;
-    if ((p->rms & ~1) || !(p->epsilon >= 0)) return BM_LAYER_PARAM_INVALID;
+    if (p->rms < 0 || p->rms > 2 || !(p->epsilon >= 0)) return BM_LAYER_PARAM_INVALID;
+    if (p->rms == 2 && (p->groups != 0 || bm_layer_axis(p->axis, (int)in_tensors[0].dims) != (int)in_tensors[0].dims - 1))
+        return BM_LAYER_PARAM_INVALID;
     if (!bm_layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
     norm n;
     const int code = norm_of(p, &in_tensors[0], &n);
     if (code != BM_LAYER_OK) return code;
+    if (n.length_one && n.length > WORDS) return BM_LAYER_NOT_SUPPORTED;
     for (int i = 1; i < in_num; i++)
         if (in_tensors[i].elem_num != (n.per_channel ? in_tensors[0].shape[1] : n.length))
             return BM_LAYER_PARAM_INVALID;
@@ -109,8 +115,12 @@ static void compute(const norm *n, const buffers *f) {
     }
     okk_bdc_mul(f->work, x, x, all, stride, stride, stride);
     bm_fold_last(BM_FOLD_SUM, f->work, f->work, &one, stride, n->length);
-    okk_bdc_mul_C(f->each, f->work, share, &one, NULL, stride);
-    okk_bdc_add_C(f->each, f->each, n->epsilon, &one, NULL, NULL);
+    if (n->length_one) { /* what is squared to denormal numbers is below any epsilon that does not square to 0 */
+        okk_bdc_max_C(f->each, f->work, n->epsilon * n->epsilon, &one, NULL, stride);
+    } else {
+        okk_bdc_mul_C(f->each, f->work, share, &one, NULL, stride);
+        okk_bdc_add_C(f->each, f->each, n->epsilon, &one, NULL, NULL);
+    }
     okk_bdc_rsqrt(f->each, f->each, &one);
     okk_128_byte_aligned_stride_for_32bit(&every, 0, &one);
     every.w = 0;
@@ -126,7 +136,9 @@ static void spread(local_addr_t target, system_addr_t source, int length) {
 }
 
 static void one_pass(const norm *n) {
-    const bm_reduce_cut cut = bm_reduce_cut_of(n->rows, n->length, 1, WORDS, 1);
+    const bm_reduce_use use = {n->rows, n->length, 1, .words = WORDS, .most_each = ROWS_MOST, .cycles = 12, .commands = 12,
+                               .whole = true, .maps = true};
+    const bm_reduce_cut cut = bm_reduce_cut_of(&use);
     bm_reduce_block now = {0}, next, stored = {0};
     if (!n->per_channel) {
         spread(SCALE, n->scale, n->length);
@@ -137,8 +149,8 @@ static void one_pass(const norm *n) {
         f.scale = n->scale != 0 ? SCALE : 0;
         f.shift = n->shift != 0 ? SHIFT : 0;
     }
-    bm_reduce_measure(&cut, n->rows, n->length, 1, &now);
-    bm_reduce_move(&cut, &now, n->in, n->length, 1, 0, 0, n->length, true);
+    bm_reduce_measure(&cut, &use, &now);
+    bm_reduce_load(&cut, &use, &now, n->in, 0);
     local_addr_t at = 0, stored_at = 0;
     for (bool more = true, storing = false; more || storing;) {
         const bool computing = more;
@@ -146,14 +158,14 @@ static void one_pass(const norm *n) {
         okk_parallel_start();
         if (computing) {
             next = now;
-            more = bm_reduce_next(&cut, n->rows, n->length, 1, &next);
-            if (more) bm_reduce_move(&cut, &next, n->in, n->length, 1, next_at, 0, n->length, true);
+            more = bm_reduce_next(&cut, &use, &next);
+            if (more) bm_reduce_load(&cut, &use, &next, n->in, next_at);
             f.x = f.y = at;
-            f.shape = (dim4){1, now.channels, 1, n->length};
+            f.shape = (dim4){1, bm_reduce_lanes(&now), now.each, n->length};
             okk_128_byte_aligned_stride_for_32bit(&f.stride, 0, &f.shape);
             compute(n, &f);
         }
-        if (storing) bm_reduce_move(&cut, &stored, n->out, n->length, 1, stored_at, 0, n->length, false);
+        if (storing) bm_reduce_store(&cut, &use, &stored, n->out, stored_at, false);
         okk_parallel_end();
         storing = computing;
         stored = now;
@@ -332,7 +344,7 @@ int norm_global(const void *param, const int param_size, const tpu_tensor_t *in_
     okk_initialize();
     if (n.positions)
         normalize_positions(&n);
-    else if (n.length > WORDS || bm_reduce_spreads(n.rows, n.length, 1))
+    else if (n.length > WORDS || (bm_reduce_spreads(n.rows, n.length, 1) && !n.length_one))
         many_passes(&n, buffer_addr);
     else
         one_pass(&n);
@@ -340,7 +352,8 @@ int norm_global(const void *param, const int param_size, const tpu_tensor_t *in_
     return BM_LAYER_OK;
 }
 
-/* ---- local: the last of three or four dimensions, whole in each tile, or the channels of positions ---- */
+/* ---- local: the last of three or four dimensions, whole in each tile, the channels of positions, or groups of whole
+ * planes ---- */
 
 static void local_positions(const norm *n, const tpu_tensor_t *in, int in_num, local_addr_t y, local_addr_t work) {
     const int *x = in[0].slice_shape;
@@ -352,29 +365,98 @@ static void local_positions(const norm *n, const tpu_tensor_t *in, int in_num, l
     compute_positions(n, &f);
 }
 
-__BM_LOCAL__(TPU_NORM)
-int norm_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
-               u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
-    (void)param_size, (void)buffer_size, (void)out_num;
-    const tpu_norm_param_t *p = param;
-    const int *x = in_tensors[0].slice_shape;
-    const bool planes = in_tensors[0].dims == 4;
-    const norm n = {.length = planes ? x[3] : x[2], .rms = p->rms, .epsilon = p->epsilon};
-    buffers f = {.y = (local_addr_t)out_tensors[0].addr, .x = (local_addr_t)in_tensors[0].addr,
-                 .work = (local_addr_t)buffer_offset, .shape = {x[0], x[1], planes ? x[2] : 1, n.length}};
-    if (p->groups == -2) {
-        local_positions(&n, in_tensors, in_num, f.y, f.work);
-        return BM_LAYER_OK;
+/* A tile [n, c, 1, w] of whole planes, of which so many neighbouring channels are normalized together; y may be x. work:
+ * of its layout; mean: [n, c, 1, 1]. */
+typedef struct {
+    local_addr_t y, x, work, mean;
+    int together;
+    dim4 shape, stride;
+} plane_buffers;
+
+/* The mean of all planes of a group of `from`, at each channel of the group; work: as f->work, which may be `from`. */
+static void mean_of_planes(const norm *n, const plane_buffers *f, local_addr_t from) {
+    const dim4 lines = {f->shape.n, f->shape.c, 1, 1};
+    const int slot = 4 * CHIP_ALIGN_WORDS;
+    bm_fold_last(BM_FOLD_SUM, f->work, from, &lines, &f->stride, f->shape.w);
+    if (f->together == 1) {
+        okk_bdc_mul_C(f->mean, f->work, 1.0f / (float)n->length, &lines, NULL, &f->stride);
+        return;
     }
+    for (int batch = 0; batch < f->shape.n; batch++)
+        for (int c = 0; c < f->shape.c; c += f->together) {
+            const dim4 sums = {1, f->together, 1, 1};
+            const local_addr_t to = f->mean + (local_addr_t)(batch * local_slots(f->shape.c) * slot);
+            okk_bdc_conv2d_kernel_const(
+                local_channel(to, c, slot),
+                local_channel(f->work + 4u * (local_addr_t)(batch * f->stride.n), c, 4 * f->stride.c), 0, &sums,
+                f->together, 1, 1, &f->stride, false, false, NULL, NULL, 1.0f / (float)n->length);
+        }
+}
+
+/* Scale and shift are of channels, compact, or of all elements, and lie as a batch of x. */
+static void compute_planes(const norm *n, const plane_buffers *f, local_addr_t scale, local_addr_t shift) {
+    const dim4 *all = &f->shape, *stride = &f->stride, lines = {all->n, all->c, 1, 1};
+    const int slots = local_slots(all->c);
+    const dim4 once = {slots * CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS, CHIP_ALIGN_WORDS, 0};
+    const dim4 same = {0, stride->c, stride->h, 1}, number = {0, 1, 1, 0};
+    local_addr_t x = f->x;
+    if (!n->rms) {
+        mean_of_planes(n, f, x);
+        okk_bdc_sub(f->y, x, f->mean, all, stride, stride, &once);
+        x = f->y;
+    }
+    okk_bdc_mul(f->work, x, x, all, stride, stride, stride);
+    mean_of_planes(n, f, f->work);
+    okk_bdc_add_C(f->mean, f->mean, n->epsilon, &lines, NULL, NULL);
+    okk_bdc_rsqrt(f->mean, f->mean, &lines);
+    if (n->per_channel && scale != 0) okk_bdc_mul(f->mean, f->mean, scale, &lines, NULL, NULL, &number);
+    okk_bdc_mul(f->y, x, f->mean, all, stride, stride, &once);
+    if (n->per_channel) {
+        if (shift != 0) okk_bdc_add(f->y, f->y, shift, all, stride, stride, &number);
+        return;
+    }
+    if (scale != 0) okk_bdc_mul(f->y, f->y, scale, all, stride, stride, &same);
+    if (shift != 0) okk_bdc_add(f->y, f->y, shift, all, stride, stride, &same);
+}
+
+static void local_planes(const norm *n, const tpu_tensor_t *in, int in_num, local_addr_t y, local_addr_t work) {
+    const int *x = in[0].slice_shape, inner = in[0].dims == 4 ? x[2] * x[3] : x[2];
+    plane_buffers f = {.y = y, .x = (local_addr_t)in[0].addr, .work = work, .together = n->length / inner,
+                       .shape = {x[0], x[1], 1, inner}};
+    f.mean = work + (local_addr_t)local_bytes(x[0], x[1], 1, inner);
+    okk_128_byte_aligned_stride_for_32bit(&f.stride, 0, &f.shape);
+    compute_planes(n, &f, in_num > 1 ? (local_addr_t)in[1].addr : 0, in_num > 2 ? (local_addr_t)in[2].addr : 0);
+}
+
+static void local_rows(const norm *n, const tpu_tensor_t *in, int in_num, local_addr_t y, local_addr_t work) {
+    const int *x = in[0].slice_shape;
+    buffers f = {.y = y, .x = (local_addr_t)in[0].addr, .work = work,
+                 .shape = {x[0], x[1], in[0].dims == 4 ? x[2] : 1, n->length}};
     okk_128_byte_aligned_stride_for_32bit(&f.stride, 0, &f.shape);
     f.each = f.work + (local_addr_t)local_bytes(f.shape.n, f.shape.c, f.shape.h, f.shape.w);
     local_addr_t room = f.each + (local_addr_t)local_bytes(f.shape.n, f.shape.c, f.shape.h, 1);
     local_addr_t *copies[] = {&f.scale, &f.shift};
     for (int i = 1; i < in_num; i++) {
-        bm_spread_row(room, (local_addr_t)in_tensors[i].addr, smaller(f.shape.c, CHIP_NPU_NUM), n.length);
+        bm_spread_row(room, (local_addr_t)in[i].addr, smaller(f.shape.c, CHIP_NPU_NUM), n->length);
         *copies[i - 1] = room;
-        room += 4u * (local_addr_t)local_line(n.length);
+        room += 4u * (local_addr_t)local_line(n->length);
     }
-    compute(&n, &f);
+    compute(n, &f);
+}
+
+__BM_LOCAL__(TPU_NORM)
+int norm_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+               u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param_size, (void)buffer_size, (void)out_num;
+    const local_addr_t y = (local_addr_t)out_tensors[0].addr, work = (local_addr_t)buffer_offset;
+    norm n;
+    const int code = norm_of(param, &in_tensors[0], &n);
+    if (code != BM_LAYER_OK) return code;
+    if (n.positions)
+        local_positions(&n, in_tensors, in_num, y, work);
+    else if (n.per_channel || bm_layer_axis(((const tpu_norm_param_t *)param)->axis, (int)in_tensors[0].dims) == 1)
+        local_planes(&n, in_tensors, in_num, y, work);
+    else
+        local_rows(&n, in_tensors, in_num, y, work);
     return BM_LAYER_OK;
 }

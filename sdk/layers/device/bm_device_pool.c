@@ -6,6 +6,7 @@
 #include "bmcompiler_tpulayer_device.h"
 #include "bm_layer_pool.h"
 #include "bm_layer_pool_run.h"
+#include "bm_layer_reduce.h"
 #include "okk.h"
 
 /* Input: x [N, C, H, W], or [N, C, H] with one column. A maximum passes over NaN and pads and is never below -FLT_MAX. An average divides by the
@@ -63,7 +64,24 @@ static void compute_step(const pool_run *r, const pool_step *s) {
     bm_pool_compute(&work, r->taps);
     if (!s->first && work.mode == POOL_MAX) okk_bdc_max(output, output, t->part, &s->output, NULL, NULL, NULL);
     if (!s->first && work.mode == POOL_AVERAGE) okk_bdc_add(output, output, t->part, &s->output, NULL, NULL, NULL);
-    if (s->last) correct(p, h, w, output, &s->output, (dim2){s->h, s->w});
+    for (int band = 0; s->last && band < s->bands; band++) {
+        const dim4 shape = {1, s->planes, s->output.h, s->output.w};
+        correct(p, h, w, output + (local_addr_t)(band * s->planes) * CHIP_LOCAL_BYTES, &shape,
+                (dim2){bm_pool_band_row(s, band), s->w});
+    }
+}
+
+/* Averages of whole planes: a reduction, for which several planes lie in a lane. */
+static bool average_whole(const tpu_pool_param_t *p, const pool_run *r) {
+    const window_axis *h = &r->problem.h, *w = &r->problem.w;
+    const int size = h->size * w->size, planes = r->problem.planes;
+    if (p->mode != POOL_AVERAGE || h->out * w->out != 1 || h->kernel != h->size || w->kernel != w->size ||
+        h->before + w->before != 0 || bm_reduce_spreads(planes, size, 1))
+        return false;
+    const bm_reduction sum = {.in = r->x, .out = r->y, .outer = planes, .reduced = size, .inner = 1,
+                              .after = BM_AFTER_SCALE, .factor = 1.0f / (float)size};
+    bm_reduce(&sum, 0);
+    return true;
 }
 
 __BM_GLOBAL__(TPU_POOL)
@@ -77,7 +95,7 @@ int pool_global(const void *param, const int param_size, const tpu_tensor_t *in_
                   .fill = {.fp32 = p->mode == POOL_MAX ? POOL_LOWEST : 0.0f}};
     okk_initialize();
     bm_pool_prepare(&r, &window, &out_tensors[0], &in_tensors[0]);
-    bm_pool_run(&r);
+    if (!average_whole(p, &r)) bm_pool_run(&r);
     okk_poll();
     return BM_LAYER_OK;
 }
@@ -96,7 +114,8 @@ int pool_local(const void *param, const int param_size, const tpu_tensor_t *in_t
     const pool_window window = POOL_WINDOW_OF(p);
     bm_pool_axes(&window, in->shape, &h, &w);
     const window_part rows = bm_axis_part(&h, first.h, b[2]), columns = bm_axis_part(&w, first.w, b[3]);
-    if (rows.count != a[2] || columns.count != a[3]) return BM_LAYER_RUNTIME_ERROR;
+    const int *at = in->processed;
+    if (!bm_axis_takes(&h, &rows, at[2], a[2]) || !bm_axis_takes(&w, &columns, at[3], a[3])) return BM_LAYER_RUNTIME_ERROR;
     const bool room = buffer_size >= (u64)bm_pool_temporary_bytes(a[0], a[1], a[2], b[3]);
     const pool_work work = {.output = (local_addr_t)out->addr,
                             .input = (local_addr_t)in->addr,

@@ -108,7 +108,7 @@ int pool_int8_global(const void *param, const int param_size, const tpu_tensor_t
     okk_initialize();
     bm_pool_prepare(&r, &window, &out_tensors[0], &in_tensors[0]);
     if (p->mode == POOL_AVERAGE)
-        bm_pool_fill_weights(r.plan.temporary, r.plan.c, r.plan.kernel_h, r.plan.kernel_w, p->multiplier);
+        bm_pool_fill_weights(r.plan.temporary, r.plan.c * r.plan.bands, r.plan.kernel_h, r.plan.kernel_w, p->multiplier);
     bm_pool_run(&r);
     okk_poll();
     return BM_LAYER_OK;
@@ -129,7 +129,8 @@ int pool_int8_local(const void *param, const int param_size, const tpu_tensor_t 
     bm_pool_axes(&window, in->shape, &h, &w);
     const window_part rows = bm_axis_part(&h, out->processed[2], b[2]);
     const window_part columns = bm_axis_part(&w, out->processed[3], b[3]);
-    if (rows.count != a[2] || columns.count != a[3]) return BM_LAYER_RUNTIME_ERROR;
+    const int *at = in->processed;
+    if (!bm_axis_takes(&h, &rows, at[2], a[2]) || !bm_axis_takes(&w, &columns, at[3], a[3])) return BM_LAYER_RUNTIME_ERROR;
     const bool room = buffer_size >= (u64)bm_pool_temporary_bytes(divide_up(a[0], BM_PACKED), a[1], a[2], b[3]);
     const pool_work work = {.output = (local_addr_t)out->addr,
                             .input = (local_addr_t)in->addr,

@@ -83,12 +83,10 @@ static bool place(const job *j, tile *p) {
 
 /* ---- one tile ---- */
 
-static int index_at(const void *list, int i) { return ((const int *)list)[i]; }
-
 /* part[i] = x[index[i]] along the axis, run by run. */
 static void choose(const tile *p, const int *index) {
     for (int i = 0; i < p->length;) {
-        const bm_runs r = bm_runs_of(index_at, index, i, p->length, false);
+        const bm_runs r = bm_runs_of(bm_order_at, index, i, p->length, false);
         const local_addr_t to = p->part + 4u * (local_addr_t)(i * p->columns);
         const local_addr_t from = p->in + 4u * (local_addr_t)((index[i] - p->low) * p->columns);
         dim4 shape = {r.repeats, p->lanes, r.length, p->columns};

@@ -5,6 +5,8 @@
  * Inputs: x
  * Makes: softmax or its logarithm
  */
+#include "bm_atomic.h"
+#include "bm_layer_clock.h"
 #include "bm_layer_log.h"
 #include "bm_layer_reduce.h"
 #include "bm_layer_reduce_power.h"
@@ -16,6 +18,8 @@
 /* A lane has two inputs and two results (loaded or stored while others are computed) and three buffers for work. */
 #define WORDS (CHIP_LOCAL_WORDS / 7 / CHIP_ALIGN_WORDS * CHIP_ALIGN_WORDS) /* 32-bit words of one buffer */
 #define BYTES (4 * WORDS)
+#define ACROSS 8         /* commands that it takes beside those within lanes */
+#define MOST_ACROSS 4000 /* inner elements where the lanes have reduced ones: channels of an instruction, whole lines */
 
 __BM_PARAM__(TPU_SOFTMAX)
 typedef struct {
@@ -42,64 +46,158 @@ typedef struct {
     bool log;
 } softmax;
 
-/* ---- where the reduced dimension fits into a lane: one pass ---- */
+/* ---- where the reduced dimension fits into a lane, or into all of them: one pass ---- */
 
-/* y = x op b for each row of a tile: b is the first row of a tensor that lies as x does. */
+/* y = x op b for each row of a block: b is one row of each. */
 typedef void (*row_op)(local_addr_t, local_addr_t, local_addr_t, const dim4 *, const dim4 *, const dim4 *,
                        const dim4 *);
-static void with_row(row_op op, local_addr_t y, local_addr_t x, local_addr_t b, const bm_reduce_block *s) {
-    const dim4 flat = {1, s->channels, 1, s->rows * s->width}, shape = {1, s->channels, s->rows, s->width};
-    dim4 stride;
+static void with_row(row_op op, local_addr_t y, local_addr_t x, local_addr_t b, const bm_fold_shape *s) {
+    const dim4 flat = {1, s->lanes, 1, s->each * s->reduced * s->width}, row = {1, s->lanes, 1, s->each * s->width};
+    dim4 stride, once, shape = {s->each, s->lanes, s->reduced, s->width};
     okk_128_byte_aligned_stride_for_32bit(&stride, 0, &flat);
+    okk_128_byte_aligned_stride_for_32bit(&once, 0, &row);
+    stride.n = s->reduced * s->width;
     stride.h = s->width;
-    dim4 once = stride;
+    once.n = s->width;
     once.h = 0;
+    if (s->width == 1) { /* rows of single words: columns */
+        shape = (dim4){1, s->lanes, s->each, s->reduced};
+        stride.h = s->reduced;
+        once.h = 1;
+        once.w = 0;
+    }
     op(y, x, b, &shape, &stride, &stride, &once);
 }
 
-/* y and x have BYTES each, so have the three work buffers from `work` on. x is overwritten. */
-static void compute(const softmax *j, const bm_reduce_block *s, local_addr_t y, local_addr_t x, local_addr_t work) {
-    const dim4 flat = {1, s->channels, 1, s->rows * s->width}, row = {1, s->channels, 1, s->width};
-    const local_addr_t power = j->log ? work + BYTES : y;
-    dim4 stride;
-    okk_128_byte_aligned_stride_for_32bit(&stride, 0, &flat);
-    bm_fold_rows(BM_FOLD_MAX, work, x, s->channels, s->rows, s->width);
-    with_row(okk_bdc_sub, x, x, work, s);
+/* A row in each of some lanes: the largest of all lanes, in every lane. */
+static void largest_of_lanes(local_addr_t row, local_addr_t work, int lanes, int width) {
+    const dim4 turned = {1, width, 1, lanes};
+    const local_addr_t folded = work + 4u * (local_addr_t)(local_slots(width) * local_line(lanes));
+    const CWTransParam there = {.src_addr = row, .dst_addr = work, .src_c = (unsigned)lanes, .src_w = (unsigned)width,
+                                .format = BM_GDMA_FORMAT_FLOAT32, .src_c_stride = (unsigned)local_line(width),
+                                .dst_c_stride = (unsigned)local_line(lanes)};
+    const CWTransParam back = {.src_addr = folded, .dst_addr = work, .src_c = (unsigned)width, .src_w = 1,
+                               .format = BM_GDMA_FORMAT_FLOAT32, .src_c_stride = CHIP_ALIGN_WORDS,
+                               .dst_c_stride = (unsigned)local_line(width)};
+    bm_atomic_cwtrans(&there);
+    okk_bdc_max_pool2d(folded, work, &turned, 1, lanes, NULL, NULL);
+    bm_atomic_cwtrans(&back);
+    bm_spread_row(row, work, lanes, width);
+}
+
+/* The same of the sum, at y. */
+static void sum_of_lanes(local_addr_t y, local_addr_t x, int lanes, int width) {
+    const int line = local_line(width);
+    for (int first = 0; first < width; first += BM_PICTURE_COLUMNS) {
+        const dim4 picture = {1, lanes, 1, smaller(BM_PICTURE_COLUMNS, width - first)}, stride = {0, line, picture.w, 1};
+        okk_bdc_conv2d_kernel_const(y + 4u * (local_addr_t)first, x + 4u * (local_addr_t)first, 0, &picture, lanes, 1, 1,
+                                    &stride, false, false, NULL, NULL, 1.0f);
+    }
+}
+
+/* y and x have BYTES each, so have the three work buffers from `work` on. x is overwritten. across: the reduced rows
+ * lie in several lanes. */
+static void compute(const softmax *j, const bm_fold_shape *s, local_addr_t y, local_addr_t x, local_addr_t work,
+                    bool across) {
+    const dim4 flat = {1, s->lanes, 1, s->each * s->reduced * s->width}, row = {1, s->lanes, 1, s->each * s->width};
+    const local_addr_t power = j->log ? work + BYTES : y, each = work + 2 * BYTES;
+    local_addr_t sum = each;
+    bm_fold_rows(BM_FOLD_LARGEST, each, x, work, s);
+    if (across) largest_of_lanes(each, work, s->lanes, s->width);
+    with_row(okk_bdc_sub, x, x, each, s);
     if (j->log) okk_bdc_32bit_cpy(y, x, &flat, NULL, NULL); /* the differences are needed again */
-    const dim4 lines = bm_flat(&flat);
-    bm_exp(power, j->log ? y : x, work, &lines);
-    bm_fold_rows(BM_FOLD_SUM, work, power, s->channels, s->rows, s->width);
+    bm_exp_below(power, x, work, &flat);
+    bm_fold_rows(BM_FOLD_SUM, each, power, work, s);
+    if (across) {
+        sum = each + 4 * MOST_ACROSS;
+        sum_of_lanes(sum, each, s->lanes, s->width);
+    }
     if (j->log) {
-        /* `power` and y are free now. */
-        const local_addr_t sum = power;
-        okk_bdc_32bit_cpy(y, work, &row, NULL, &stride);
-        bm_log(sum, y, work, work + 2 * BYTES, &row);
-        okk_bdc_32bit_cpy(work, sum, &row, &stride, NULL);
-        with_row(okk_bdc_sub, y, x, work, s);
+        bm_log(x, sum, work, power, &row);
+        with_row(okk_bdc_sub, y, y, x, s);
         return;
     }
-    bm_row_reciprocals(x, work, &row, &stride);
-    with_row(okk_bdc_mul, y, y, x, s);
+    bm_row_reciprocals(work, sum, &row, NULL);
+    with_row(okk_bdc_mul, y, y, work, s);
+}
+
+/* Lanes with reduced rows that lie together, and how many rows each has. */
+static int rows_across(const softmax *j, int *lanes) {
+    const int rows = divide_up(j->reduced, CHIP_NPU_NUM);
+    *lanes = divide_up(j->reduced, rows);
+    return rows;
+}
+
+static bool fits_across(const softmax *j) {
+    int lanes;
+    const long long words = (long long)rows_across(j, &lanes) * j->inner;
+    return lanes > 1 && j->inner <= MOST_ACROSS && words <= WORDS;
+}
+
+/* Whether that takes less time than lanes with all that is reduced. */
+static bool goes_across(const softmax *j, const bm_reduce_use *use, const bm_reduce_cut *cut) {
+    int lanes;
+    const long long words = (long long)rows_across(j, &lanes) * j->inner, all = (long long)j->reduced * j->inner;
+    const long long moves = 2 * (BM_COST_LOADED + BM_COST_STORED) + all / 16 * (BM_COST_READ + BM_COST_WRITTEN);
+    const long long compute = 10 * (use->cycles * (words / 16 + 1) + j->inner / 2) + ACROSS * BM_COST_ISSUED / 2;
+    return fits_across(j) && bm_parts_cost(j->outer, moves, compute, use->commands + ACROSS) < bm_reduce_cost(cut, use);
+}
+
+static void move_across(const softmax *j, int o, local_addr_t local, bool load) {
+    int lanes;
+    const int rows = rows_across(j, &lanes), last = j->reduced - (lanes - 1) * rows, words = rows * j->inner;
+    const dim4 stride = {0, words, words, 1}, near = {0, local_line(words), words, 1};
+    for (int part = 0; part < 2; part++) { /* whole lanes, then the last one */
+        const dim4 shape = {1, part ? 1 : lanes - 1, 1, part ? last * j->inner : words};
+        const local_addr_t at = local + (part ? (local_addr_t)(lanes - 1) * CHIP_LOCAL_BYTES : 0);
+        const u64 far = 4 * ((u64)o * (u64)j->reduced * (u64)j->inner + (part ? (u64)(lanes - 1) * (u64)words : 0));
+        if (load)
+            okk_gdma_32bit_cpy_S2L(at, j->in + far, &shape, &near, &stride);
+        else
+            okk_gdma_32bit_cpy_L2S(j->out + far, at, &shape, &stride, &near);
+    }
+}
+
+/* One outer element after the other, its reduced rows over the lanes. */
+static void across_lanes(const softmax *j) {
+    int lanes;
+    const int rows = rows_across(j, &lanes), last = j->reduced - (lanes - 1) * rows;
+    const bm_fold_shape shape = {lanes, 1, rows, j->inner};
+    const dim4 missing = {1, 1, 1, (rows - last) * j->inner};
+    for (int o = 0; o < j->outer; o++) {
+        move_across(j, o, 0, true);
+        if (rows > last)
+            okk_bdc_32bit_set_C((local_addr_t)(lanes - 1) * CHIP_LOCAL_BYTES + 4u * (local_addr_t)(last * j->inner),
+                                (x32){.fp32 = -BM_INFINITY}, &missing, NULL);
+        compute(j, &shape, 2 * BYTES, 0, 4 * BYTES, true);
+        move_across(j, o, 2 * BYTES, false);
+    }
 }
 
 static void one_pass(const softmax *j) {
-    const bm_reduce_cut cut = bm_reduce_cut_of(j->outer, j->reduced, j->inner, WORDS, 1);
+    const bm_reduce_use use = {j->outer, j->reduced, j->inner, .words = WORDS, .most_each = WORDS, .cycles = 30,
+                               .commands = 25, .whole = true, .maps = true};
+    const bm_reduce_cut cut = bm_reduce_cut_of(&use);
+    if (goes_across(j, &use, &cut)) {
+        across_lanes(j);
+        return;
+    }
     const local_addr_t work = 4 * BYTES;
     bm_reduce_block now = {0}, next, stored = {0};
-    bm_reduce_measure(&cut, j->outer, j->reduced, j->inner, &now);
-    bm_reduce_move(&cut, &now, j->in, j->reduced, j->inner, 0, 0, now.rows, true);
+    bm_reduce_measure(&cut, &use, &now);
+    bm_reduce_load(&cut, &use, &now, j->in, 0);
     local_addr_t at = 0, stored_at = 0;
     for (bool more = true, storing = false; more || storing;) {
         const bool computing = more;
         okk_parallel_start();
         if (computing) {
+            const bm_fold_shape shape = {bm_reduce_lanes(&now), now.each, now.rows, now.width};
             next = now;
-            more = bm_reduce_next(&cut, j->outer, j->reduced, j->inner, &next);
-            if (more) bm_reduce_move(&cut, &next, j->in, j->reduced, j->inner, BYTES - at, 0, next.rows, true);
-            compute(j, &now, 2 * BYTES + at, at, work);
+            more = bm_reduce_next(&cut, &use, &next);
+            if (more) bm_reduce_load(&cut, &use, &next, j->in, BYTES - at);
+            compute(j, &shape, 2 * BYTES + at, at, work, false);
         }
-        if (storing)
-            bm_reduce_move(&cut, &stored, j->out, j->reduced, j->inner, 2 * BYTES + stored_at, 0, stored.rows, false);
+        if (storing) bm_reduce_store(&cut, &use, &stored, j->out, 2 * BYTES + stored_at, false);
         okk_parallel_end();
         storing = computing;
         stored = now;
@@ -174,10 +272,12 @@ int softmax_global(const void *param, const int param_size, const tpu_tensor_t *
     j.reduced = (int)bm_layer_elements(in->shape, axis, end);
     j.inner = (int)bm_layer_elements(in->shape, end, dims);
     okk_initialize();
-    if (j.reduced > WORDS || bm_reduce_spreads(j.outer, j.reduced, j.inner))
-        many_passes(&j, buffer_addr);
-    else
+    if (j.reduced <= WORDS)
         one_pass(&j);
+    else if (fits_across(&j))
+        across_lanes(&j);
+    else
+        many_passes(&j, buffer_addr);
     okk_poll();
     return BM_LAYER_OK;
 }

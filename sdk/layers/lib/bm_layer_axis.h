@@ -60,6 +60,13 @@ static inline bool bm_axis_needs_zeros(const window_axis *a) {
 /* The part of the input below `count` output elements from `first` on. */
 window_part bm_axis_part(const window_axis *a, int first, int count);
 
+/* Whether an instruction that takes a tile of `extent` elements from `first` on makes of it what the part gives: the tile
+ * is the part, or goes on behind it to the tensor's end by what the stride leaves over. */
+static inline bool bm_axis_takes(const window_axis *a, const window_part *p, int first, int extent) {
+    const int over = extent - p->count;
+    return first == p->first && (over == 0 || (over > 0 && over < a->stride && p->after == 0 && first + extent == a->size));
+}
+
 /* Elements of a part with the zeros that the tensor lacks. */
 static inline int bm_part_length(const window_part *p) { return p->zeros_before + p->count + p->zeros_after; }
 

@@ -8,3 +8,10 @@ long long bm_transfer_cost(long long runs, long long words, int burst) {
     if (words >= runs * BURST) return bursts * burst + runs * JUMP;
     return bursts * burst > runs * SHORT ? bursts * burst : runs * SHORT;
 }
+
+long long bm_parts_cost(long long parts, long long move, long long compute, long long commands) {
+    const long long issue = commands * BM_COST_ISSUED;
+    long long longest = move > compute ? move : compute;
+    if (issue > longest) longest = issue;
+    return move + compute + (parts - 1) * longest;
+}

@@ -135,7 +135,24 @@ static void conv_depthwise_bytes(const conv_work *w, local_addr_t output, local_
     bm_atomic_depthwise_quantized(&p);
 }
 
-static void conv_depthwise(const conv_work *w) {
+/* Products of each channel with its weight of each tap, added up, then its bias: for strides and dilations beyond those of
+ * the instruction. The input holds its pads. */
+static void conv_depthwise_taps(const conv_work *w, local_addr_t output, local_addr_t input, local_addr_t weight,
+                                local_addr_t bias, int n, int count, const dim4 *to) {
+    const dim4 shape = {n, count, w->output_shape.h, w->output_shape.w}, *from = &w->input_stride;
+    const dim4 step = {from->n, from->c, from->h * w->stride.h, from->w * w->stride.w};
+    const dim4 weights = {0, w->weight_words, 0, 0}, biases = {0, w->joined ? w->weight_words : 1, 0, 0};
+    for (int y = 0; y < w->kernel.h; y++) {
+        for (int x = 0; x < w->kernel.w; x++) {
+            const int at = y * w->dilation.h * from->h + x * w->dilation.w * from->w;
+            const local_addr_t tap = weight + 4u * (local_addr_t)(y * w->kernel.w + x);
+            (y + x == 0 ? okk_bdc_mul : okk_bdc_mac)(output, input + 4u * (local_addr_t)at, tap, &shape, to, &step, &weights);
+        }
+    }
+    if (w->using_bias) okk_bdc_add(output, output, bias, &shape, to, to, &biases);
+}
+
+static void conv_depthwise(const conv_work *w, bool taps) {
     const dim4 *in = &w->input_shape, *out = &w->output_shape;
     const bool once = conv_share(w, 0, in->c) == in->c && (in->n == 1 || !(w->joined || w->bytes != NULL));
     const int words = w->bytes != NULL ? divide_up(w->kernel.h * w->kernel.w, 4) : w->kernel.h * w->kernel.w;
@@ -153,6 +170,8 @@ static void conv_depthwise(const conv_work *w) {
                 local_channel(w->input, c, 4 * w->input_stride.c) + 4u * (local_addr_t)(n * w->input_stride.n);
             if (w->bytes != NULL)
                 conv_depthwise_bytes(w, output, input, weight, bias, &shape);
+            else if (taps)
+                conv_depthwise_taps(w, output, input, weight, bias, shape.n, count, &out_stride);
             else
                 okk_bdc_depthwise2d(output, input, weight, bias, &shape, w->kernel.h, w->kernel.w, w->using_bias,
                                     &w->pad, &w->stride, &w->dilation);
@@ -164,7 +183,7 @@ static void conv_depthwise(const conv_work *w) {
 void bm_conv_compute(const conv_work *w, bool taps) {
     const dim4 *in = &w->input_shape, *out = &w->output_shape;
     if (w->depthwise) {
-        conv_depthwise(w);
+        conv_depthwise(w, taps);
         return;
     }
     const bool bytes = w->bytes != NULL;

@@ -12,7 +12,8 @@ static long long conv_bias_bytes(const conv_problem *p, const conv_plan *t) {
 }
 
 long long bm_conv_input_bytes(const conv_problem *p, const conv_plan *t) {
-    const long long h = bm_axis_elements(&p->h, t->h), w = bm_axis_elements(&p->w, t->w);
+    const long long h = bm_axis_elements(&p->h, t->h);
+    const long long w = bm_conv_all_columns(p, t) ? p->w.size : bm_axis_elements(&p->w, t->w);
     return local_bytes(t->n, t->group * t->in_c, p->filled || h < p->h.size ? h : p->h.size,
                        p->filled || w < p->w.size ? w : p->w.size);
 }

@@ -51,6 +51,11 @@ static inline int bm_conv_channel_words(const conv_problem *p, int in_c) {
     return bm_conv_sets(p, in_c) * p->weight_words + (p->joined ? CONV_JOINED : 0);
 }
 
+/* Whether columns that no window of the tile sees come along, so that rows lie together in DDR. */
+static inline bool bm_conv_all_columns(const conv_problem *p, const conv_plan *t) {
+    return t->w == p->w.out && !p->filled && p->w.insert == 0 && p->w.size + p->w.before <= CHIP_WINDOW_SIDE_MAX;
+}
+
 /* Bytes per NPU of the input of a tile. */
 long long bm_conv_input_bytes(const conv_problem *p, const conv_plan *t);
 

@@ -1,5 +1,6 @@
 #include "bm_layer_conv_run.h"
 
+#include "bm_layer_depthwise.h"
 #include "bm_layer_pipeline.h"
 
 /* ---- shapes: inputs x [N, IC, H, W], weights, perhaps a bias ---- */
@@ -92,6 +93,7 @@ static conv_tile conv_tile_of(const conv_run *r, const conv_step *s) {
                     {0}, {0}, p->filled, {0}, {0}};
     e.rows = bm_axis_part(&p->h, s->h, e.h);
     e.columns = bm_axis_part(&p->w, s->w, e.w);
+    if (bm_conv_all_columns(p, t) && e.columns.count > 0) e.columns.count = p->w.size;
     e.input = (dim4){e.n, e.groups * e.in_c, e.filled ? bm_part_length(&e.rows) : e.rows.count,
                      e.filled ? bm_part_length(&e.columns) : e.columns.count};
     e.output = (dim4){e.n, e.groups * e.out_c, e.h, e.w};
@@ -147,7 +149,7 @@ static void conv_compute_step(const conv_run *r, const conv_step *s) {
                       .weight_words = bm_conv_channel_words(p, e.in_c), .input_shape = e.input,
                       .output_shape = e.output,
                       .groups = e.groups, .channels = e.in_c == p->in_c ? conv_told(p) : e.in_c,
-                      .depthwise = p->depthwise, .kernel = {p->h.kernel, p->w.kernel},
+                      .kernel = {p->h.kernel, p->w.kernel},
                       .stride = {p->h.stride, p->w.stride}, .dilation = {p->h.dilation, p->w.dilation},
                       .insert = {p->h.insert, p->w.insert}, .turned = p->turned,
                       .using_bias = p->bias && s->first, .result_add = !s->first, .bytes = p->bytes};
@@ -243,9 +245,16 @@ conv_problem bm_conv_problem_of_bytes(int groups, bool depthwise, window_axis h,
 }
 
 int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {
+    if (p->depthwise) return bm_depthwise_in_ddr(p, in, out);
     const int *x = in[0].shape, *y = out[0].shape;
     p->taps = !bm_axis_in_instruction(&p->h) || !bm_axis_in_instruction(&p->w);
     p->filled = p->taps || bm_axis_needs_zeros(&p->h) || bm_axis_needs_zeros(&p->w);
+    /* Rows that no window sees are not loaded. */
+    const int rows = p->h.kernel == 1 && !p->filled && p->h.insert == 0 && p->h.before + p->h.after == 0 ? p->h.stride : 1;
+    if (rows > 1) {
+        p->h.size = p->h.out;
+        p->h.stride = 1;
+    }
     conv_plan plan;
     if (!bm_conv_make_plan(p, &plan)) return BM_LAYER_NOT_SUPPORTED;
     const conv_run run = {.problem = p,
@@ -254,7 +263,7 @@ int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *
                           .y = out[0].addr,
                           .weight = in[1].addr,
                           .bias = p->bias && !p->joined ? in[2].addr : 0,
-                          .x_stride = {x[1] * x[2] * x[3], x[2] * x[3], x[3], 1},
+                          .x_stride = {x[1] * x[2] * x[3], x[2] * x[3], rows * x[3], 1},
                           .y_stride = {y[1] * y[2] * y[3], y[2] * y[3], y[3], 1}};
     okk_initialize();
     conv_run_steps(&run);
@@ -269,7 +278,7 @@ int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_te
     const window_part columns = bm_axis_part(&p->w, out[0].processed[3], b[3]);
     const int skip_h = rows.first - at[2], skip_w = columns.first - at[3];
     if (rows.count < 1 || columns.count < 1 || skip_h < 0 || skip_w < 0 || skip_h + rows.count > a[2] ||
-        skip_w + columns.count > a[3] || (p->depthwise && (rows.count != a[2] || columns.count != a[3])))
+        skip_w + columns.count > a[3] || (p->depthwise && !(bm_axis_takes(&p->h, &rows, at[2], a[2]) && bm_axis_takes(&p->w, &columns, at[3], a[3]))))
         return BM_LAYER_RUNTIME_ERROR;
     const dim4 tile = {words, a[1], a[2], a[3]};
     conv_work work = {.output = (local_addr_t)out[0].addr,
@@ -277,7 +286,7 @@ int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_te
                       .bias = p->bias && !p->joined ? (local_addr_t)in[2].addr : 0,
                       .weight_words = bm_conv_channel_words(p, p->in_c),
                       .joined = p->joined,
-                      .input_shape = {words, a[1], rows.count, columns.count},
+                      .input_shape = {words, a[1], p->depthwise ? a[2] : rows.count, p->depthwise ? a[3] : columns.count},
                       .output_shape = {words, b[1], b[2], b[3]},
                       .groups = p->groups,
                       .channels = conv_told(p),

@@ -6,6 +6,8 @@
 #define BM_TO_INTEGER 12582912.0f /* 3 * 2**22: sums with it are rounded to integers, which are their low bits */
 #define BM_LOGISTIC_SHIFT 24 /* results down to the smallest number come from larger ones */
 #define BM_ROOT 6.23807372e18f /* makes e at most 0.0852 */
+#define BM_SERIES 8 /* of e^x for |x| up to 0.5: the ninth term is below 1e-8 */
+#define BM_FEW_WORDS 2048
 #define BM_TANH_END 15.9163437f /* of 2 x: there the result is 1 exactly, and not more before */
 
 void bm_polynomial(local_addr_t y, local_addr_t x, const float *c, int count, const dim4 *s) {
@@ -48,6 +50,27 @@ void bm_exp_twice(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s)
 void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
     bm_mul_C(x, x, 0.5f, s);
     bm_exp_twice(y, x, t, s);
+}
+
+/* e^k for an integer k comes from a table, which is read by the low 8 bits of its index; e^(x - k) is a series. */
+static void bm_exp_of_table(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
+    bm_add_C(y, x, BM_TO_INTEGER, s);
+    bm_add_C(t, y, -BM_TO_INTEGER, s); /* k */
+    bm_sub(x, x, t, s);
+    okk_bdc_taylor_exp(x, x, s, BM_SERIES);
+    okk_bdc_lookup_exp(y, y, s);
+    bm_mul(y, y, x, s);
+}
+
+void bm_exp_below(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
+    bm_at_least(x, x, -88.0f, s);
+    if (s->n * s->h * s->w <= BM_FEW_WORDS) {
+        bm_exp_of_table(y, x, t, s);
+        return;
+    }
+    bm_split_power(y, x, t, 0, s);
+    bm_add_C(x, x, 1.0f, s);
+    bm_mul(y, y, x, s);
 }
 
 void bm_expm1(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {

@@ -31,6 +31,10 @@ void bm_power(local_addr_t y, local_addr_t x, local_addr_t t, int scale, const d
 void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
 void bm_exp_twice(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
 
+/* y = e^x for x at most 0; x is overwritten. Few words of a lane: a series of the chip and its table of powers, which
+ * take fewer commands and more cycles. */
+void bm_exp_below(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
+
 /* y = e^x - 1 for |x| up to 87; x is overwritten */
 void bm_expm1(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
 

@@ -124,12 +124,34 @@ static void move_last(u64 dst, u64 src, bm_move m, const bm_move_rest *rest) {
     bm_move_run(dst + (u64)(done * m.to[d] * 4), src + (u64)(done * m.from[d] * 4), &m, 4);
 }
 
+/* A list of indices run by run; m: without the listed dimension, whose strides are to and from. */
+static void move_by_runs(u64 dst, u64 src, const bm_move *m, int bytes, long long to, long long from, bm_index_at at,
+                         const void *list, int count) {
+    for (int i = 0; i < count;) {
+        const bm_runs r = bm_runs_of(at, list, i, count, true);
+        bm_move part = *m;
+        bm_move_add(&part, r.length, to, from * r.step);
+        bm_move_add(&part, r.repeats, to * r.length, from * r.again);
+        bm_move_run(dst + (u64)(i * to * bytes), src + (u64)(at(list, i) * from * bytes), &part, bytes);
+        i += r.length * r.repeats;
+    }
+}
+
+int bm_order_at(const void *list, int i) { return ((const int *)list)[i]; }
+
 void bm_move_run(u64 dst, u64 src, const bm_move *box, int bytes) {
-    const bm_move m = bm_move_folded(box);
+    bm_move m = bm_move_folded(box);
     const int last = m.dims - 1;
     bm_move_rest rest;
     if (bytes == 4 && bm_move_through_local(dst, src, &m, &rest)) {
         if (rest.count != 0) move_last(dst, src, m, &rest);
+        return;
+    }
+    if (m.ordered != 0) {
+        const int d = m.ordered - 1, count = m.extent[d];
+        const long long to = m.to[d], from = m.from[d];
+        bm_move_remove(&m, d);
+        move_by_runs(dst, src, &m, bytes, to, from, bm_order_at, m.order, count);
         return;
     }
     if (last >= 0 && m.to[last] == 1 && m.from[last] == 0 && m.extent[last] >= DOUBLE) {
@@ -171,14 +193,18 @@ bm_runs bm_runs_of(bm_index_at at, const void *list, int i, int count, bool back
 
 void bm_move_indexed(u64 dst, u64 src, const bm_move *m, int bytes, long long to, long long from, bm_index_at at,
                      const void *list, int count) {
-    for (int i = 0; i < count;) {
-        const bm_runs r = bm_runs_of(at, list, i, count, true);
-        bm_move part = *m;
-        bm_move_add(&part, r.length, to, from * r.step);
-        bm_move_add(&part, r.repeats, to * r.length, from * r.again);
-        bm_move_run(dst + (u64)(i * to * bytes), src + (u64)(at(list, i) * from * bytes), &part, bytes);
-        i += r.length * r.repeats;
+    int order[BM_ORDER_MOST];
+    const bm_runs first = bm_runs_of(at, list, 0, count, false);
+    if (bytes != 4 || count > BM_ORDER_MOST || first.length * first.repeats == count) {
+        move_by_runs(dst, src, m, bytes, to, from, at, list, count);
+        return;
     }
+    bm_move box = *m;
+    for (int i = 0; i < count; i++) order[i] = at(list, i);
+    bm_move_add(&box, count, to, from);
+    box.ordered = box.dims;
+    box.order = order;
+    bm_move_run(dst, src, &box, bytes);
 }
 
 void bm_move_turned(u64 dst, u64 src, int count, int rows, int columns) {

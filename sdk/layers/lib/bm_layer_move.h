@@ -11,11 +11,14 @@
 
 /* A box of elements with the strides of its dimensions, in elements, in both tensors. The order of the
  * dimensions has no meaning. from may be 0 (one element many times) or negative (backwards); to is
- * positive and no element is written twice. */
+ * positive and no element is written twice. One dimension may be read in another order: its element i is
+ * the source's element order[i], which from counts. */
 typedef struct {
     int dims;
     int extent[BM_MOVE_DIMS];
     long long to[BM_MOVE_DIMS], from[BM_MOVE_DIMS];
+    int ordered; /* 1 + that dimension; 0: none */
+    const int *order;
 } bm_move;
 
 /* One more dimension of the box; as the one with index `at`; without dimension d. */
@@ -59,6 +62,9 @@ void bm_move_whole(const tpu_tensor_t *out, const tpu_tensor_t *in);
 /* Element i of the list; list is what the caller gave along. */
 typedef int (*bm_index_at)(const void *list, int i);
 
+/* That of an array of int. */
+int bm_order_at(const void *list, int i);
+
 /* The next part of a list that needs one command: element k of repetition n is
  * at(i) + k * step + n * again, for k under length and n under repeats. */
 typedef struct {
@@ -67,6 +73,8 @@ typedef struct {
 
 /* The runs that begin at element i of a list of count; backwards: steps may be negative. */
 bm_runs bm_runs_of(bm_index_at at, const void *list, int i, int count, bool backwards);
+
+#define BM_ORDER_MOST 64 /* indices of a list that may be put into their order in local memory */
 
 /* Copies the planes at(0), at(1), .., at(count - 1) of an axis of the source to the planes 0, 1, .. of the
  * same axis of the destination. m: the other dimensions of a plane; to and from: strides of the axis. Runs

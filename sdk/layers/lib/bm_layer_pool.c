@@ -85,7 +85,42 @@ static void pool_taps(const pool_work *w) {
     }
 }
 
+/* a = a + b, or the larger one, where both lie by the same strides. */
+static void pool_join(const pool_work *w, local_addr_t a, local_addr_t b, const dim4 *shape, const dim4 *stride) {
+    if (w->mode == POOL_AVERAGE)
+        okk_bdc_add(a, a, b, shape, stride, stride, stride);
+    else
+        okk_bdc_max(a, a, b, shape, stride, stride, stride);
+}
+
+/* Windows that lie side by side: their columns, then their rows are folded in half again and again. */
+static void pool_side_by_side(const pool_work *w) {
+    const dim4 *in = &w->input_shape, *out = &w->output_shape;
+    dim4 from, to;
+    okk_128_byte_aligned_stride_for_32bit(&from, 0, in);
+    okk_128_byte_aligned_stride_for_32bit(&to, 0, out);
+    const dim4 columns = {in->w, from.c, w->kernel.w, 1}, rows = {w->kernel.h * in->w, from.c, in->w, w->kernel.w};
+    for (int left = w->kernel.w; left > 1; left -= left / 2) {
+        const dim4 shape = {in->h, in->c, out->w, left / 2};
+        pool_join(w, w->input, w->input + 4u * (local_addr_t)(left - left / 2), &shape, &columns);
+    }
+    for (int left = w->kernel.h; left > 1; left -= left / 2) {
+        const dim4 shape = {out->h, in->c, left / 2, out->w};
+        pool_join(w, w->input, w->input + 4u * (local_addr_t)((left - left / 2) * in->w), &shape, &rows);
+    }
+    const dim4 shape = {out->h, in->c, 1, out->w}, target = {out->w, to.c, out->w, 1};
+    if (w->mode == POOL_AVERAGE)
+        okk_bdc_mul_C(w->output, w->input, w->factor, &shape, &target, &rows);
+    else
+        okk_bdc_max_C(w->output, w->input, POOL_LOWEST, &shape, &target, &rows);
+}
+
 void bm_pool_compute(const pool_work *w, bool taps) {
+    const bool beside = w->kernel.h == w->stride.h && w->kernel.w == w->stride.w && w->input_shape.n == 1;
+    if (taps && beside && w->dilation.h == 1 && w->dilation.w == 1) {
+        pool_side_by_side(w);
+        return;
+    }
     if (taps) {
         pool_taps(w);
         return;

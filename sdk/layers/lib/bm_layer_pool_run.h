@@ -10,15 +10,18 @@
 typedef struct {
     int c, h, w;               /* first plane, output row and column */
     window_axis rows, columns; /* windows with the step's taps */
-    int in, out;               /* buffers */
+    int in, out, beside;       /* buffers */
     bool first, last;          /* parts of the kernel */
+    int planes, bands;
+    int back; /* rows that the last band begins earlier, so that it has as many as the others */
     dim4 output, input;
-    window_part from_h, from_w;
+    window_part from_h, from_w; /* from_h: of the first band */
 } pool_step;
 
 typedef struct pool_run {
     const void *param;
     void (*compute)(const struct pool_run *r, const pool_step *s); /* one step's part of the results */
+    void (*load)(const struct pool_run *r, const pool_step *s);    /* what lies beside the tile's planes; NULL: nothing */
     x32 fill;                                                      /* what pads are, as words */
     pool_problem problem;
     pool_plan plan;
@@ -33,6 +36,16 @@ int bm_pool_shape(const pool_window *p, tpu_tensor_t *out, const tpu_tensor_t *i
 
 /* Everything but param, compute, fill and problem.weights, which are given. In 4N planes are those of words. */
 void bm_pool_prepare(pool_run *r, const pool_window *p, const tpu_tensor_t *out, const tpu_tensor_t *in);
+
+/* The same of windows with a kernel for each plane (problem.plane_words); false where a tile does not fit. */
+bool bm_pool_prepare_planes(pool_run *r, const window_axis *h, const window_axis *w, const tpu_tensor_t *out,
+                            const tpu_tensor_t *in);
+
+/* First output row of a step's band. */
+int bm_pool_band_row(const pool_step *s, int band);
+
+/* The step's first of all tiles with its planes. */
+static inline bool bm_pool_new_planes(const pool_step *s) { return s->h == 0 && s->w == 0 && s->first; }
 
 /* The work of one step but for mode and factor; its result goes to the output or, of further parts of the kernel, to
  * plan.part. */

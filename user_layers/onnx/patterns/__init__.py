@@ -12,14 +12,16 @@ from dataclasses import replace
 from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.model import Model, Node
 from user_layers.onnx.patterns.gelu import gelu
+from user_layers.onnx.patterns.group_norm import group_norm
 from user_layers.onnx.patterns.hard_swish import hard_swish
 from user_layers.onnx.patterns.match import Found, Matcher
 from user_layers.onnx.patterns.mish import mish
 from user_layers.onnx.patterns.norm import norm
 from user_layers.onnx.patterns.silu import silu
+from user_layers.onnx.patterns.unit_rows import unit_rows
 
 Pattern = Callable[[Matcher, Node], Found | None]
-PATTERNS: tuple[Pattern, ...] = (norm, silu, gelu, hard_swish, mish)
+PATTERNS: tuple[Pattern, ...] = (norm, group_norm, silu, gelu, hard_swish, mish, unit_rows)
 
 
 def fuse_patterns(model: Model) -> Model:

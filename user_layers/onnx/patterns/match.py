@@ -118,9 +118,38 @@ class Matcher:
         self.absorbed.discard(name)
         return None
 
+    def channels(self, name: str, op: str) -> tuple[str, str] | None:
+        """The same of a constant with one number per channel of [N, C, ...]."""
+        node, shape = self.node(name, op), self.shape(name)
+        for value, other in (node.inputs, node.inputs[::-1]) if node is not None and len(shape) > 2 else ():
+            array = self._model.constants.get(other)
+            if array is None or value in self._model.constants or array.ndim > len(shape):
+                continue
+            full = (*(1,) * (len(shape) - array.ndim), *array.shape)
+            if array.size == full[1] == shape[1]:
+                return value, other
+        self.absorbed.discard(name)
+        return None
+
+    def filled(self, name: str, number: float) -> int | None:
+        """The elements of a constant that are all this number."""
+        array = self._model.constants.get(name)
+        return array.size if array is not None and bool((array == np.float32(number)).all()) else None
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a value; () where it is not known."""
+        return self._model.value(name).fixed or ()
+
     def mean_of_row(self, name: str, readers: int = 1) -> str | None:
         """What a value is the mean of, over the last dimension, which stays."""
-        node = self.node(name, "ReduceMean", readers=readers)
+        return self._of_row(name, "ReduceMean", readers)
+
+    def length_of_row(self, name: str) -> str | None:
+        """What a value is the root of the sum of squares of, over the last dimension, which stays."""
+        return self._of_row(name, "ReduceL2", 1)
+
+    def _of_row(self, name: str, op: str, readers: int) -> str | None:
+        node = self.node(name, op, readers=readers)
         shape = self._model.value(node.inputs[0]).fixed if node is not None else None
         if node is None or not shape or not node.attributes.get("keepdims", 1):
             return None

@@ -1,0 +1,26 @@
+"""Rows of length one: x / max(|x|, epsilon), as torch writes its `normalize` over the last dimension."""
+
+from __future__ import annotations
+
+from user_layers.onnx.model import Node
+from user_layers.onnx.patterns.match import Found, Matcher
+
+UNIT_ROWS = "UnitRows"  # an operation of this compiler alone
+_LEAST = 1e-18  # an epsilon whose square is no number of single precision is left as it is written
+
+
+def unit_rows(at: Matcher, last: Node) -> Found | None:
+    """A quotient of rows and their lengths, which are limited and may be expanded."""
+    if last.op != "Div" or len(last.inputs) != 2:
+        return None
+    limited = last.inputs[1]
+    expanded = at.node(limited, "Expand")
+    if expanded is not None:
+        limited = expanded.inputs[0]
+    clip = at.node(limited, "Clip")
+    if clip is None or (len(clip.inputs) > 2 and clip.inputs[2]) or "max" in clip.attributes:
+        return None
+    least = at.number(clip.inputs[1]) if len(clip.inputs) > 1 else clip.attributes.get("min")
+    if least is None or not _LEAST <= least < 1 or at.length_of_row(clip.inputs[0]) != last.inputs[0]:
+        return None
+    return Found(UNIT_ROWS, last.inputs[0], {"axis": -1, "epsilon": float(least)})

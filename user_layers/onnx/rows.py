@@ -1,0 +1,124 @@
+"""Rows of pictures whose channels come last: [N, H, W, C] as [N, H * W, C], where lanes hold more of them.
+
+In local memory the second dimension lies over the lanes, and it is few rows of a small picture. What is done
+to each row alone (products with constant matrices, normalisation of rows, functions of one element between
+them) does not look at the dimensions before the last one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from firmware_sim.chip import NPU_NUM
+from user_layers.onnx.channels import ONE_BY_ONE
+from user_layers.onnx.columns import without_detours
+from user_layers.onnx.fold import needed
+from user_layers.onnx.fuse import DOMAIN
+from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
+
+_MOST = 4095  # channels of a tensor in local memory
+_NORMS = ("LayerNormalization", "RMSNormalization", UNIT_ROWS)
+_BINARY = ("Add", "Sub", "Mul", "Div")
+
+
+def join_rows(model: Model) -> Model:
+    """Products and normalisations of rows, and what is done to their results one by one, in three dimensions
+    instead of four or more, with views around them."""
+    constants: dict[str, Array] = dict(model.constants)
+    values = dict(model.values)
+    nodes: list[Node] = []
+    joined: set[str] = set()
+    viewed: set[str] = set()
+
+    def view(source: str, made: str, shape: tuple[int, ...]) -> None:
+        target = f"{made}:shape"
+        constants[target] = np.array([0, -1, *shape[2:]] if len(shape) == 3 else [0, *shape[1:]], np.int64)
+        nodes.append(Node("Reshape", "", "", (source, target), (made,)))
+
+    for node in model.nodes:
+        sources = _sources(model, node, joined)
+        if sources is None:
+            nodes.append(node)
+            continue
+        (output,) = node.makes
+        inputs = list(node.inputs)
+        for source in sources:
+            shape = _joined(model.value(source).fixed or ())
+            name = f"{source}:rows"
+            if name not in viewed:
+                viewed.add(name)
+                values[name] = Value(name, shape, np.dtype(np.float32))
+                view(source, name, shape)
+            inputs = [name if given == source else given for given in inputs]
+        for i, given in enumerate(inputs):
+            if given in constants and constants[given].ndim > 3:
+                inputs[i] = f"{given}:row"
+                constants[inputs[i]] = constants[given].reshape(-1)
+        shape = model.value(output).fixed or ()
+        name = f"{output}:rows"
+        values[name] = Value(name, _joined(shape), np.dtype(np.float32))
+        attributes = {**node.attributes, **({"axis": -1} if node.op in _NORMS else {})}
+        nodes.append(replace(node, inputs=tuple(inputs), outputs=(name,), attributes=attributes, proto=None))
+        view(name, output, shape)
+        joined.add(output)
+        viewed.add(name)
+    if not joined:
+        return model
+    return needed(without_detours(replace(model, nodes=tuple(nodes), constants=constants, values=values)))
+
+
+def _joined(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape[0], math.prod(shape[1:-1]), shape[-1]
+
+
+def _sources(model: Model, node: Node, joined: set[str]) -> tuple[str, ...] | None:
+    """The values whose rows a node works on, where it is to work on joined ones; None else."""
+    if node.mapped or node.domain not in (*STANDARD, DOMAIN) or len(node.makes) != 1 or node.captured:
+        return None
+    made = model.value(node.outputs[0])
+    if made.fixed is None or not _gains(made.fixed) or made.dtype != np.float32:
+        return None
+    sources = tuple(dict.fromkeys(name for name in node.inputs if name and name not in model.constants))
+    shapes = [model.value(name).fixed or () for name in sources]
+    if not sources or any(shape[:-1] != made.fixed[:-1] for shape in shapes):
+        return None
+    if node.op == "MatMul":
+        right = model.constants.get(node.inputs[1])
+        fits = right is not None and right.ndim == 2 and all(n in model.constants for n in node.inputs[2:])
+        return sources if fits and len(sources) == 1 else None
+    if node.op in _NORMS:
+        axis = int(node.attributes.get("axis", -1))
+        return sources if axis in (-1, len(made.fixed) - 1) and len(sources) == 1 else None
+    if joined.isdisjoint(sources) or any(shape != made.fixed for shape in shapes):
+        return None
+    if node.op in ONE_BY_ONE:
+        return sources
+    if node.op in _BINARY and len(node.inputs) == 2 and "axis" not in node.attributes:
+        return sources if all(_is_row(array, made.fixed) for array in _constants(model, node)) else None
+    return None
+
+
+def _constants(model: Model, node: Node) -> Iterator[Array]:
+    return (model.constants[name] for name in node.inputs if name in model.constants)
+
+
+def _is_row(array: Array, shape: tuple[int, ...]) -> bool:
+    """Whether a constant is one number, or one for each column."""
+    return array.size == 1 or (array.size == shape[-1] and array.shape[-1] == shape[-1])
+
+
+def _gains(shape: tuple[int, ...]) -> bool:
+    """Whether lanes hold more rows of joined dimensions."""
+    if len(shape) < 4:
+        return False
+    rows = math.prod(shape[1:-1])
+    return rows <= _MOST and (len(shape) > 4 or _use(rows) > _use(shape[1]))
+
+
+def _use(channels: int) -> float:
+    return channels / (-(-channels // NPU_NUM) * NPU_NUM)
