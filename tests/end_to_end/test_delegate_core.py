@@ -107,7 +107,7 @@ def test_layers_tell_their_operations_and_times(core: Core, toolkit: Toolkit) ->
     program = _compiled(small_net(), toolkit)
     with core.load(program) as net:
         layers = net.layers()
-    assert [operations for _, _, operations in layers] == [(0,), (1,), (2,), (3,), (3,), (4,), (5,)]
+    assert [operations for _, _, operations in layers] == [(0,), (1,), (2,), (3,), (3,), (3,), (4,), (5,)]
     assert layers[0][0] == "a/Conv" and layers[0][1] > 0
 
 

@@ -83,6 +83,7 @@ def test_all_of_it_runs_on_the_tpu(
 def test_casts_between_equal_types_cost_nothing(toolkit: Toolkit) -> None:
     """float32 at the edge: what made float16 of it has nothing to do."""
     graph, built = build_graph(from_proto(_net("float16", "float32")), toolkit=toolkit)
-    # The copy is that of an output, which has a name of its own.
-    assert [node.op.op for node in graph.nodes] == ["TPU_CONV", "TPU_UNARY", "TPU_MATMUL", "TPU_COPY"]
+    # The copy is that of an output, which has a name of its own; the views join rows.
+    layers = [node.op.op for node in graph.nodes if node.op.op != "TPU_RESHAPE"]
+    assert layers == ["TPU_CONV", "TPU_UNARY", "TPU_MATMUL", "TPU_COPY"]
     assert not built.on_cpu

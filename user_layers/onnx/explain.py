@@ -140,6 +140,11 @@ class Explanation:
         }
 
 
+def _is_made(node: Node) -> bool:
+    """A view that the compiler put between nodes of the file: it moves nothing."""
+    return node.op == "Reshape" and node.proto is None and not node.name
+
+
 def explain(built: Built) -> Explanation:
     """What became of each node of a model, from what `build` made of it."""
     operations: dict[str, Operation] = {}
@@ -147,6 +152,8 @@ def explain(built: Built) -> Explanation:
     follows = 0
     for part in built.parts:
         for i, node in enumerate(part.nodes):
+            if not part.on_cpu and _is_made(node):
+                continue
             name, work = _operation(node), macs(built.model, node)
             row = operations.setdefault(name, Operation(name))
             if not part.on_cpu:

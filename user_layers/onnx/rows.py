@@ -114,7 +114,7 @@ def _is_row(array: Array, shape: tuple[int, ...]) -> bool:
 
 def _gains(shape: tuple[int, ...]) -> bool:
     """Whether lanes hold more rows of joined dimensions."""
-    if len(shape) < 4:
+    if len(shape) < 4 or min(shape) < 1:
         return False
     rows = math.prod(shape[1:-1])
     return rows <= _MOST and (len(shape) > 4 or _use(rows) > _use(shape[1]))
