@@ -20,6 +20,7 @@ from user_layers.mindir import regenerate as table
 from user_layers.mindir.mindir import read_mindir
 from user_layers.mindir.ms import read_ms
 from user_layers.mindir.primitives import primitives
+from user_layers.mindir.wire import Message
 from user_layers.mindir.write import write_ms
 from user_layers.mindspore.command import difference
 from user_layers.mindspore.layers import with_layers
@@ -111,6 +112,11 @@ def test_damaged_files_are_told_and_nothing_else_happens(name: str, tmp_path: Pa
         read_model(tmp_path / "missing.ms")
 
 
+def test_a_field_that_is_longer_than_its_message_is_damage() -> None:
+    with pytest.raises(ModelError, match="field 1 has 5 bytes, 1 are left"):
+        Message(memoryview(b"\x0a\x05\x01"))
+
+
 def test_the_tables_for_c_and_in_the_page_are_up_to_date() -> None:
     for path, text in table.files().items():
         assert path.read_text() == text, "run python -m user_layers.mindir.regenerate"
@@ -165,6 +171,7 @@ C = RNG.uniform(0.5, 1.5, 4).astype(np.float32)
 W = RNG.uniform(-1, 1, (3, 120)).astype(np.float32)
 PADS = ((0, 0), (1, 0), (0, 2), (0, 0))
 LENGTHS = np.sqrt((X**2).sum(3, keepdims=True))
+ZEROED = np.pad(X, ((0, 0), (1, 0), (1, 0), (0, 0)))
 EDGED = np.pad(X, ((0, 0), (0, 1), (0, 1), (0, 0)), constant_values=-9)
 CASES: dict[str, tuple[str, list[Array], dict[str, Any], list[Array]]] = {
     "scale": ("ScaleFusion", [C, C], {"axis": -1, "activation_type": 1}, [np.maximum(X * C + C, 0)]),
@@ -224,6 +231,18 @@ CASES: dict[str, tuple[str, list[Array], dict[str, Any], list[Array]]] = {
         [_normal(2, 3) * C + C + 1],
     ),
     "rest": ("FloorMod", [C], {}, [X - np.floor(X / C) * C]),
+    "unequal": ("NotEqual", [X[:1]], {}, [(X[:1] != X).astype(np.float32)]),
+    "deconvolution of the same size": (
+        "Conv2dTransposeFusion",
+        [np.full((4, 2, 2, 1), 0.5, np.float32)],
+        {"pad_mode": 1, "stride": (1, 1), "dilation": (1, 1), "format": 1},
+        [
+            np.add.reduce([ZEROED[:, i : i + 5, j : j + 6] for i in (0, 1) for j in (0, 1)]).sum(
+                3, keepdims=True
+            )
+            / 2
+        ],
+    ),
     "to first": ("FormatTranspose", [], {"src_format": 1, "dst_format": 0}, [X.transpose(0, 3, 1, 2)]),
     "squeeze": ("ExpandDims", [_i(2)], {}, [X[:, :, None]]),
     "format of a pool": (

@@ -81,8 +81,12 @@ def test_shown_again(
         replay(tmp_path / "other", said.append)
 
 
-def test_a_workspace(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Its sources are kept, with the kernels that its layers call; it is built before the command runs."""
+def test_a_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its sources are kept, with the kernels that its layers call; it is built before the command runs,
+    whatever workspace the environment names."""
+    monkeypatch.setenv("TPULAYER_WORKSPACE", str(tmp_path / "nowhere"))
     ws = make_workspace(tmp_path / "ws", layers=("double",), config=f"BMKERNEL_PATH = {ROOT}/bmkernel_demo\n")
     (ws.root / "tests").mkdir()
     (ws.root / "tests" / "test_double.py").write_text("X = 1\n")
@@ -96,3 +100,10 @@ def test_a_workspace(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert replay(folder, said.append) == 1
     assert said[-1] == "build_layers ended with code 1"
     assert "in device/" in capfd.readouterr().err
+
+
+def test_settings_beside_the_folders(tmp_path: Path) -> None:
+    """The vendor's workspaces have them there."""
+    ws = make_workspace(tmp_path / "ws")
+    (ws.root / "config" / "Makefile.config").replace(ws.root / "Makefile.config")
+    assert workspace_files(ws)["Makefile.config"] == b""

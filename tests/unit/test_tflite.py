@@ -306,6 +306,20 @@ def test_ends_that_count_from_the_begin(
     assert found.tolist() == want
 
 
+@pytest.mark.parametrize(("adj_x", "adj_y"), [(False, True), (True, False)])
+def test_matrices_that_are_turned(adj_x: bool, adj_y: bool) -> None:
+    x, y = (_random(2, *((4, 3) if turned else (3, 4))) for turned in (adj_x, not adj_y))
+    found = _as_litert("BATCH_MATMUL", x, y, adj_x=adj_x, adj_y=adj_y, shape=(2, 3, 3))
+    want = (x.swapaxes(1, 2) if adj_x else x) @ (y.swapaxes(1, 2) if adj_y else y)
+    np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+def test_a_window_as_large_as_its_input() -> None:
+    x = _random(1, 4, 4, 2)
+    found = _as_litert("MAX_POOL_2D", x, filter_height=4, filter_width=4, shape=(1, 1, 1, 2), **_ONES)
+    np.testing.assert_array_equal(found, x.max((1, 2), keepdims=True))
+
+
 def test_rests_and_rounded_quotients_are_those_of_litert() -> None:
     """The values are what LiteRT's kernels make, not those of x - floor(x / y) * y in single precision."""
     x = np.array([1, -1, 1, -1, 5.5, -7.3, 8, 1e8, 3, -1e-10, 0.3, np.inf, -5], np.float32)

@@ -57,8 +57,8 @@ CASES: dict[str, tuple[str, list[Array | None], dict[str, Any], Callable[..., An
     "a tensor of whole numbers and a fraction": (
         "gt.Scalar",
         [WHOLE],
-        {"other": 1.5},
-        lambda x: x > 1.5,
+        {"other": -1.5},
+        lambda x: x > -1.5,
     ),
     "truth values": ("bitwise_and.Tensor", [X > 0, X > 1], {}, lambda x, y: x & y),
     "where": ("where.self", [X > 0, X, Y], {}, np.where),
@@ -109,6 +109,20 @@ CASES: dict[str, tuple[str, list[Array | None], dict[str, Any], Callable[..., An
         [_random(2, 5, 4, 3), None, np.asarray([[0], [4]]), np.asarray([1, 3, 3])],
         {},
         lambda x, _, i, j: x[:, i, j],
+    ),
+    "clipped at six": ("relu6.default", [5 * X], {}, lambda x: x.clip(0, 6)),
+    "exponential less one": ("expm1.default", [X], {}, np.expm1),
+    "as many results as elements": (
+        "conv1d.padding",
+        [_random(1, 1, 6), _random(1, 1, 4)],
+        {"padding": "same"},
+        lambda x, w: np.correlate(np.pad(x[0, 0], (1, 2)), w[0, 0])[None, None],
+    ),
+    "means over windows with their padding": (
+        "avg_pool1d.default",
+        [_random(1, 1, 4)],
+        {"kernel_size": (2,), "padding": (1,)},
+        lambda x: np.pad(x[0, 0], 1).reshape(1, 1, 3, 2).mean(3),
     ),
     "rolled": (
         "roll.default",
