@@ -71,15 +71,17 @@ class _Pass:
                 self._view(node.inputs[0], source, (0 if batches == before[0] else 1, rows, columns))
             )
         end, side = node.outputs[0], after[2:] if len(after) == _DIMENSIONS else ()
+        viewed = False
         if after == (batches, columns, rows):
             reader = self.model.only_reader(end)
             if reader is not None and self._makes_picture(reader, end, after[:2]):
                 gone.append(end)
                 end, side = reader.outputs[0], self._shape(reader.outputs[0])[2:]
         elif after[:2] != (batches, columns) or len(after) != _DIMENSIONS:
-            end, side = self._named(f"{node.outputs[0]}:turned", (batches, columns, rows)), ()
+            end, side = self._named(f"{node.outputs[0]}:exchanged", (batches, columns, rows)), ()
+            viewed = True
         nodes.append(self._turn(node, source, end, side))
-        if end.endswith(":turned"):
+        if viewed:
             nodes.append(
                 self._view(end, node.outputs[0], (0 if batches == after[0] else after[0], *after[1:]))
             )

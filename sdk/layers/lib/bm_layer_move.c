@@ -137,8 +137,6 @@ static void move_by_runs(u64 dst, u64 src, const bm_move *m, int bytes, long lon
     }
 }
 
-int bm_order_at(const void *list, int i) { return ((const int *)list)[i]; }
-
 void bm_move_run(u64 dst, u64 src, const bm_move *box, int bytes) {
     bm_move m = bm_move_folded(box);
     const int last = m.dims - 1;
@@ -176,20 +174,6 @@ void bm_move_straight(u64 dst, u64 src, int count, int bytes) {
 }
 
 /* ---- axes that are read by a list of indices ---- */
-
-bm_runs bm_runs_of(bm_index_at at, const void *list, int i, int count, bool backwards) {
-    const int left = count - i;
-    bm_runs r = {1, 0, 1, 0};
-    if (left > 1) r.step = at(list, i + 1) - at(list, i);
-    if (r.step < 0 && !backwards) r.step = 0;
-    while (r.length < left && at(list, i + r.length) - at(list, i + r.length - 1) == r.step) r.length++;
-    if (2 * r.length <= left) r.again = at(list, i + r.length) - at(list, i);
-    if (r.again < 0 && !backwards) r.again = 0;
-    for (; (r.repeats + 1) * r.length <= left; r.repeats++)
-        for (int k = 0; k < r.length; k++)
-            if (at(list, i + r.repeats * r.length + k) != at(list, i + k) + r.repeats * r.again) return r;
-    return r;
-}
 
 void bm_move_indexed(u64 dst, u64 src, const bm_move *m, int bytes, long long to, long long from, bm_index_at at,
                      const void *list, int count) {
