@@ -12,16 +12,14 @@ import math
 
 import numpy as np
 
-from firmware_sim.chip import NPU_NUM
 from firmware_sim.isa.timing import issue
 from user_layers.net.functions import UNARY
 from user_layers.onnx.convert_composed import Steps
 from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.lower import Lowering, axis_of, converts
 from user_layers.onnx.model import Array, Node
+from user_layers.onnx.work import DDR_BYTES, PRODUCT_MACS
 
-_MACS = 16 * NPU_NUM  # multiply-accumulates of a product in a cycle
-_BYTES = 47  # that a cycle reads from DDR, or writes
 _SMALL = 12_000  # cycles of the layers around a product
 _EXACT = 1 << 24  # indices up to here are float32 numbers
 
@@ -51,8 +49,8 @@ def _products_pay(extents: tuple[int, ...], places: tuple[int, ...], table: Arra
         return False
     count, rows, width = math.prod(places), extents[0], math.prod(extents[1:])
     words = rows * width + 2 * count * rows + count * width
-    cycles = _SMALL + count * rows * width / _MACS + words * 4 / _BYTES
-    copies = count * (issue() + width * 4 * 2 / _BYTES)
+    cycles = _SMALL + count * rows * width / PRODUCT_MACS + words * 4 / DDR_BYTES
+    copies = count * (issue() + width * 4 * 2 / DDR_BYTES)
     if rows > _EXACT or cycles >= copies:
         return False
     plain = np.isfinite(table) & ((np.abs(table) >= np.finfo(np.float32).tiny) | (table == 0))

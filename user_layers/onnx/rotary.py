@@ -15,9 +15,8 @@ import numpy as np
 
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 from user_layers.onnx.views import cut_of
+from user_layers.onnx.work import DDR_BYTES, PRODUCT_MACS
 
-_MACS = 1024  # multiply-accumulates of a product in a cycle
-_BYTES = 47  # that a cycle reads from DDR
 _MOVED = 1.4  # cycles for an element of heads whose halves are taken apart and put together again
 _TO_HEADS = (0, 2, 1, 3)
 _LAST = 3  # the dimension of a head's elements
@@ -56,7 +55,7 @@ def turn_weights(model: Model) -> Model:
 def _pays(model: Model, found: _Rotary) -> bool:
     rows = math.prod((model.value(found.view.inputs[0]).fixed or ())[:-1])
     inner, columns = model.constants[found.product.inputs[1]].shape
-    more = max(inner * columns * 4 / _BYTES, rows * inner * columns / _MACS)
+    more = max(inner * columns * 4 / DDR_BYTES, rows * inner * columns / PRODUCT_MACS)
     return bool(more < _MOVED * rows * columns)
 
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from firmware_sim.chip import NPU_NUM
 from user_layers.onnx.attention import ATTENTION
 from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.model import STANDARD, Model, Node
 
+PRODUCT_MACS = 16 * NPU_NUM
+"""Multiply-accumulates of a matrix product in a cycle, fp32, for choices before anything is compiled."""
+DDR_BYTES = 47
+"""That a cycle reads from DDR, or writes, likewise."""
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
