@@ -308,8 +308,7 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     functions.
     """
     # Imported for what they register.
-    from user_layers.quantize import rules_deconv, rules_linear, rules_movement  # noqa: F401
-    from user_layers.quantize import rules_pointwise, rules_tokens  # noqa: F401
+    from user_layers.quantize import rules_deconv, rules_linear, rules_movement, rules_pointwise, rules_tokens  # noqa: F401  # noqa: F401
 
     net = _as_given(graph, table)
     _check_names(net, options)

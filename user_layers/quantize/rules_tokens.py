@@ -1,9 +1,9 @@
 """Tokens, whose channels are the last dimension: products of all of them with one constant matrix.
 
-The 8-bit product of matrices multiplies one number at a time, and a lane's columns are few: it takes as long
-as fp32's. A convolution with one tap takes four numbers of four batches at a time, and pixels, which tokens are
-once their channels are second. So tokens are turned, and stay so from product to product, through what works
-element by element.
+The 8-bit product of matrices multiplies one number at a time, and a lane has few columns: it takes as
+long as that of fp32. A convolution with one tap takes four numbers of four batches at a time, and pixels,
+which tokens are once their channels are second. So tokens are turned, and stay so from product to product,
+through what works element by element.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ELEMENTWISE = ("TPU_UNARY", "TPU_CONST_BINARY", "TPU_TURN")
 
 @rule("TPU_MATMUL")
 def product(state: Rewriting, site: Site) -> str | None:
-    """[..., T, K] x constant [K, N]: a convolution of tokens; or of T batches, whose window is their picture."""
+    """[..., T, K] x constant [K, N]: a convolution of tokens, or of T batches seen as pictures."""
     left, right, *_ = site.node.inputs
     weights = constant(state.net, right)
     if weights is None:
