@@ -72,11 +72,11 @@ def in_strips(graph: G, net: Net) -> G | None:
 
 
 def _picture(net: Net, name: str) -> bool:
-    """Whether a tensor is one picture of bytes that can be cut."""
+    """Whether a tensor is one picture of bytes that can be cut, or a row of pixels."""
     one = net.tensors[name]
     return (
         one.data is None
-        and len(one.shape) == 4
+        and len(one.shape) in (3, 4)
         and one.shape[0] == 1
         and one.shape[2] >= _LEAST
         and one.store_mode is StoreMode.N4
@@ -97,6 +97,7 @@ def _way(graph: GraphBuilder, net: Net, node: LayerNode) -> _Way | None:
     if not node.op.is_builtin:
         return _users(graph, net, node, inputs)
     op, values = node.op.op, graph.toolkit.param_values(node.op, node.param)
+    rank = len(net.tensors[node.outputs[0]].shape)
     if op == "TPU_ELTWISE_INT8":
         ok = any(_picture(net, n) for n in inputs) and all(
             _picture(net, n) or _to_each(net, n) for n in inputs
@@ -106,12 +107,13 @@ def _way(graph: GraphBuilder, net: Net, node: LayerNode) -> _Way | None:
     if not ok:
         return None
     if op in _ELEMENTWISE:
-        flat = all(_rows(net.tensors[name].shape) == 1 for name in node.inputs if name not in inputs)
+        constants = [net.tensors[name].shape for name in node.inputs if name not in inputs]
+        flat = op == "TPU_LOOKUP" or all(_rows(shape, rank) == 1 for shape in constants)
         return _Way() if flat else None
     if op in ("TPU_CONCAT", "TPU_SPLIT"):
-        return _Way() if values["axis"] in (1, -3) else None
+        return _Way() if values["axis"] % rank == 1 else None
     if op == "TPU_SLICE":
-        return _Way() if all(axis in (1, -3) for axis in values["axes"][: values["count"]]) else None
+        return _Way() if all(axis % rank == 1 for axis in values["axes"][: values["count"]]) else None
     if op == "TPU_UPSAMPLE":
         return _Way(Fraction(1, values["scale_h"]))
     if op in (_DENSE, "TPU_POOL_INT8"):
@@ -121,16 +123,17 @@ def _way(graph: GraphBuilder, net: Net, node: LayerNode) -> _Way | None:
 
 def _users(graph: GraphBuilder, net: Net, node: LayerNode, inputs: Sequence[str]) -> _Way | None:
     """A layer of the user's that says that it bears it."""
-    height = net.tensors[node.outputs[0]].shape[2]
-    same = all(net.tensors[name].shape[2] == height for name in (*inputs, *node.outputs))
+    shapes = [net.tensors[name].shape for name in (*inputs, *node.outputs)]
+    same = all(len(shape) == 4 and shape[2] == shapes[-1][2] for shape in shapes)
     if not inputs or not same or not all(_picture(net, name) for name in inputs):
         return None
     given, made = ([net.tensors[name] for name in names] for names in (node.inputs, node.outputs))
     return _Way() if graph.toolkit.describe(node, given, made).each_row_alone() else None
 
 
-def _rows(shape: Sequence[int]) -> int:
-    return shape[-2] if len(shape) > 1 else 1
+def _rows(shape: Sequence[int], rank: int) -> int:
+    """Of an operand that is broadcast to a picture of so many dimensions."""
+    return shape[2 - rank] if len(shape) > rank - 3 else 1
 
 
 def _window(net: Net, node: LayerNode, values: Mapping[str, Any]) -> _Way | None:

@@ -22,7 +22,7 @@ def moved(state: Rewriting, site: Site) -> str | None:
         return "its input is not in 8 bits"
     if reason := _batches(state, site):
         return reason
-    name, step = state.bytes[source]
+    name, step = state.as_bytes(node, source)
     values: Mapping[str, Any] = site.values
     if site.op == "TPU_PAD" and values["mode"] == 0:
         filled = round(values["value"] / step.scale)
@@ -98,7 +98,7 @@ def pooled(state: Rewriting, site: Site) -> str | None:
     source = node.inputs[0]
     if not state.is_bytes(source):
         return "its input is not in 8 bits"
-    name, step = state.bytes[source]
+    name, step = state.as_bytes(node, source)
     shape = state.info(source).shape
     if len(shape) not in (3, 4):
         return "not two-dimensional"
