@@ -56,7 +56,7 @@ def test_others_stay_as_they_are() -> None:
 
 
 def test_a_token_that_is_put_in_front_and_cut_out_again(toolkit: Toolkit) -> None:
-    """Part of a concatenation and slice of it are the same bytes in DDR; a group loads them by either name."""
+    """Part of a concatenation, slice of it: the same bytes in DDR, which a group loads by either name."""
     rng = np.random.default_rng(0)
     constants = {name: 0.1 * rng.standard_normal((256, 256)).astype(np.float32) for name in "wvu"}
     constants |= {"bias": rng.standard_normal(256).astype(np.float32), "ones": np.ones(256, np.float32)}
