@@ -11,6 +11,7 @@ import pytest
 from tests.support.int8_walk import walked
 from tests.support.quantised import Array
 from tpulayer import BINARY_ADD, Graph
+from user_layers.compiler.strips import in_strips
 from user_layers.net.functions import UNARY
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.quality import sqnr
@@ -77,7 +78,7 @@ def ops(done: Quantised[Graph]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 70, 96), (1, 64, 96), (3, 70, 96), (6, 33, 96), (2, 6, 7, 96), (1, 9, 8, 96), (70, 96)]
+    "shape", [(1, 70, 96), (1, 64, 96), (3, 70, 96), (6, 33, 96), (2, 6, 7, 96), (1, 9, 8, 96), (300, 96)]
 )
 def test_products_in_a_row(toolkit: Toolkit, shape: tuple[int, ...]) -> None:
     """Tokens are turned before the first and behind the last; a function between them moves nothing."""
@@ -138,15 +139,58 @@ def test_between_products(
 
 def test_strips_of_tokens(toolkit: Toolkit) -> None:
     """One batch lies in all slots of a word; the same bits, as the comparison of a compile is said."""
-    net = Net(toolkit, (1, 197, 192))
+    net = Net(toolkit, (1, 196, 192))
     done = net.done(net.product(net.unary(net.product("x", 192, 384), "GELU"), 384, 192))
     log: list[str] = []
     done.graph.compile(log=log.append)
     (told,) = (line for line in log if line.startswith("strips of rows"))
     cut, whole = (float(part.split(" cycles")[0].split()[-1].replace(",", "")) for part in told.split(", p"))
-    assert cut < whole and any(line.startswith("CONV_INT8") and "[4, 384, 50]" in line for line in log)
+    assert cut < whole and any(line.startswith("CONV_INT8") and "[4, 384, 49]" in line for line in log)
     (want,) = walked(done.graph, {"x": net.x})
     np.testing.assert_array_equal(done.graph.run({"x": net.x})[0], want)
+
+
+@pytest.mark.parametrize("tokens", [64, 70])
+def test_blocks_of_strips(toolkit: Toolkit, tokens: int) -> None:
+    """Sums, normalisations and conversions of tokens work on strips too; what needs all of them gets all."""
+    net = Net(toolkit, (1, tokens, 96))
+    factors = [net.constant(96), net.constant(96)]
+
+    def normed(x: str) -> str:
+        return net.layer("TPU_NORM", [x, *factors], {"axis": -1, "epsilon": 1e-5})
+
+    start = net.layer("TPU_CONST_BINARY", ["x"], {"value": 0.5, "binary_op": BINARY_ADD})
+    mixed = net.layer("TPU_SOFTMAX", [net.product(normed(start), 96, 96)], {"axis": 1})
+    first = net.layer("TPU_BINARY", [start, net.product(mixed, 96, 96)], {"binary_op": BINARY_ADD})
+    inner = net.unary(net.product(normed(first), 96, 200), "GELU")
+    last = net.layer("TPU_BINARY", [first, net.product(inner, 200, 96)], {"binary_op": BINARY_ADD})
+    done = net.done(normed(last), last)
+    assert done.share == 1.0
+    done.graph.compile(opt=0)
+    wants = done.graph.run({"x": net.x})
+    strips = in_strips(done.graph, done.graph.resolve())
+    assert strips is not None
+    made = [node.op.short for node in strips.nodes]
+    assert "STRIPS_CUT" not in made and "STRIPS_JOIN" not in made and made.count("NORM") == 3
+    assert len({node.name for node in strips.nodes}) == len(strips.nodes)
+    assert made.count("CONCAT") == (2 if tokens % 4 else 0)
+    for opt in (0, 1, 2):
+        strips.compile(opt=opt)
+        for got, want in zip(strips.run({"x": net.x}), wants, strict=True):
+            np.testing.assert_array_equal(got, want, err_msg=str(opt))
+
+
+def test_integers_that_others_read(toolkit: Toolkit) -> None:
+    """Tokens in integers that are read in one piece are cut and joined where their channels are second."""
+    net = Net(toolkit, (1, 70, 96))
+    made = net.layer("TPU_RESHAPE", [net.product("x", 96, 96)], {"dims": 4, "shape": (1, 70, 8, 12)})
+    done = net.done(net.unary(made, "ABS"))
+    strips = in_strips(done.graph, done.graph.resolve())
+    assert strips is not None
+    assert [node.op.short for node in strips.nodes].count("STRIPS_JOIN") == 1
+    agree(net, done, 26)
+    strips.compile()
+    np.testing.assert_array_equal(strips.run({"x": net.x})[0], walked(done.graph, {"x": net.x})[0])
 
 
 @pytest.mark.parametrize(

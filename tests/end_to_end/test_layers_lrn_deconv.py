@@ -174,7 +174,7 @@ def test_the_bits_do_not_depend_on_the_tiles(toolkit: Toolkit, layer: str) -> No
         run(toolkit, layer, sample(1, 64, 9, 9), param, [sample(64, 64, 9, 9, seed=1)], opt=opt)[0]
         for opt in (0, 1)
     ]
-    assert np.array_equal(*results)
+    assert np.array_equal(results[0], results[1])
 
 
 @pytest.mark.parametrize("opt", [1, 0])

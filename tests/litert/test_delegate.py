@@ -118,7 +118,7 @@ def test_the_report_says_why_an_operation_stays(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(_two_parts())
     with Toolkit() as toolkit:
-        assert left_on_cpu(path, toolkit) == ["TFLite SIN t5: there is no layer for this operation"]
+        assert left_on_cpu(path, toolkit) == ["TFLite ATAN2 t5: there is no such operation here"]
 
 
 def test_commands(tmp_path: Path) -> None:

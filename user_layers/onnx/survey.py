@@ -11,6 +11,7 @@ from user_layers.onnx.attention import fuse_attention
 from user_layers.onnx.bias import fuse_bias
 from user_layers.onnx.channels import channels_stay
 from user_layers.onnx.columns import fuse_columns
+from user_layers.onnx.counts import count_in_floats
 from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.einsum import write_einsum
 from user_layers.onnx.expand import Expansion
@@ -66,6 +67,7 @@ def survey_layers(
     graph: makes an empty graph for each try. cpu: nodes may be without a layer; otherwise they are a NoLayers
     that names each.
     """
+    model = count_in_floats(model)  # before fusing, for what it writes is floats as any
     model = write_einsum(model)  # before all that looks for products
     expansion = Expansion(model)
     passes = _layered

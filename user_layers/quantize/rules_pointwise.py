@@ -34,9 +34,10 @@ def pair(state: Rewriting, site: Site) -> str | None:
     if missing := state.missing(*node.inputs, site.output):
         return missing
     like = next((name for name in node.inputs if name in state.second), None)
+    tokens = like is not None or any(_turned(state, name) for name in node.inputs)
+    if tokens and not all(state.is_bytes(name) and state.info(name).shape == out for name in node.inputs):
+        return "its other operand is not in 8 bits"
     if like is not None:
-        if not all(state.is_bytes(name) and state.info(name).shape == out for name in node.inputs):
-            return "its other operand is not in 8 bits"
         operands = [state.as_second(node, name) for name in node.inputs]
     else:
         operands = [state.as_bytes(node, name) for name in node.inputs]
@@ -68,6 +69,13 @@ def pair(state: Rewriting, site: Site) -> str | None:
     made = {**values, "dtype": int(step.dtype), "scale": step.scale}
     state.layer(site, "TPU_ELTWISE_INT8", [a, b], made, name)
     return None
+
+
+def _turned(state: Rewriting, name: str) -> bool:
+    """Whether a tensor is tokens exchanged with their channels."""
+    maker = state.net.producer.get(name)
+    turns = maker is not None and state.net.nodes[maker].op.op == "TPU_TURN"
+    return turns and len(state.info(name).shape) == 3
 
 
 def _fits(one: tuple[int, ...], out: tuple[int, ...]) -> bool:

@@ -76,13 +76,12 @@ def _tokens_pay(state: Rewriting, site: Site, weights: tuple[int, ...]) -> bool:
         return False
     sides = [inner] * (left not in state.second) + [columns] * (not _stays(state, site))
     moved = sum(sides)
-    words = math.ceil(batches / 4) * tokens
     rows, bias = batches * tokens, len(site.node.inputs) > 2
     # One batch lies in strips, a fourth of the tokens in each slot.
-    picture = (4, columns, math.ceil(tokens / 4), 1) if batches == 1 else (batches, columns, tokens, 1)
-    computed = convolution_fixed(picture, 0, inner, (1, 1), bias=bias).chip
+    fours, pixels = (1, math.ceil(tokens / 4)) if batches == 1 else (math.ceil(batches / 4), tokens)
+    computed = convolution_fixed((4 * fours, columns, pixels, 1), 0, inner, (1, 1), bias=bias).chip
     computed += _CONVERTED * rows * moved / (16 * NPU_NUM)
-    transfers = columns * inner * _READ + local_to_local(4 * words * moved).chip
+    transfers = columns * inner * _READ + local_to_local(4 * fours * pixels * moved).chip
     edges = 4 * rows * moved * _READ + _BEGUN * len(sides)
     plain = matrix_product(rows, 0, (NPU_NUM, math.ceil(columns / NPU_NUM)), inner, bias=bias).chip
     if len(shape) == 2:
