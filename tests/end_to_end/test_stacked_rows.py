@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from tests.support.examples import examples
 from tests.support.layer_checks import Array
 from tpulayer import Graph
 from user_layers.compiler import stacked
+from user_layers.compiler.stacked_layers import Stackable
 from user_layers.net.functions import UNARY
 from user_layers.onnx.check import compare
 from user_layers.toolkit import Toolkit
@@ -44,10 +44,13 @@ def net(
     unfold: bool = False,
     also: bool = False,
 ) -> Graph:
-    """A convolution, functions behind it, and a sum; also: what the convolution makes is an output too."""
+    """A convolution, or with output_pad_h a transposed one, functions behind it, and a sum; also: what the
+    convolution makes is an output too."""
     graph = Graph(name="net", toolkit=toolkit)
     x = graph.add_input("x", shape)
     weights = floats(outs, shape[1], how["kernel_h"], how["kernel_w"])
+    if "output_pad_h" in how:
+        weights = weights.swapaxes(0, 1)
     if unfold:
         rows = {k: how[k] for k in ("kernel_h", "stride_h", "dilation_h", "pad_top", "pad_bottom")}
         (x,) = graph.add_tpu_layer("TPU_UNFOLD", [x], {"planes": 1, **ONE, **rows}, ["unfolded"])
@@ -56,7 +59,8 @@ def net(
     names = [x, graph.add_const("w", weights)]
     if bias:
         names.append(graph.add_const("b", floats(outs)))
-    graph.add_tpu_layer("TPU_CONV", names, {"groups": 1, **how}, ["c"])
+    op = "TPU_DECONV" if "output_pad_h" in how else "TPU_CONV"
+    graph.add_tpu_layer(op, names, {"groups": 1, **how}, ["c"])
     last = "c"
     for i, function in enumerate(functions):
         (last,) = graph.add_tpu_layer("TPU_UNARY", [last], {"unary_op": UNARY[function], "a": 1.0}, [f"f{i}"])
@@ -78,6 +82,21 @@ def both(graph: Graph, x: Array) -> list[str]:
     return log
 
 
+def forced(graph: Graph, x: Array, rows: int = 0) -> None:
+    """Whatever it costs; rows: so many, or the most there can be, if there can be any."""
+    used: list[int] = []
+
+    def best(layer: Stackable, after: float) -> int:
+        found = list(layer.candidates())
+        used.append(rows if rows in found else max(found, default=1))
+        return used[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stacked, "_best", best)
+        log = both(graph, x)
+    assert any(line.startswith("DEPTH_TO_SPACE") for line in log) == (used not in ([], [1]))
+
+
 @examples(10)
 @given(st.data())
 def test_any_convolution(toolkit: Toolkit, data: st.DataObject) -> None:
@@ -89,28 +108,43 @@ def test_any_convolution(toolkit: Toolkit, data: st.DataObject) -> None:
     kernel, stride, pads = some(5, 4), some(3, 3), some(3, 3, 2, 2, low=0)
     (dilation_w,) = some(2)
     assume(h + pads[0] + pads[1] >= kernel[0] and max(pads[:2]) < kernel[0])
-    assume(
-        w + pads[2] + pads[3] > (kernel[1] - 1) * dilation_w and max(pads[2:]) <= (kernel[1] - 1) * dilation_w
-    )
+    reach = (kernel[1] - 1) * dilation_w
+    assume(w + pads[2] + pads[3] > reach and max(pads[2:]) <= reach)
     unfold, bias, also = (data.draw(st.booleans()) for _ in range(3))
     functions = data.draw(st.lists(st.sampled_from(["RELU", "SWISH"]), max_size=2))
-    rows = data.draw(st.integers(2, 64 // outs))
     graph = net(
         *(toolkit, (n, c, h, w), outs, window(kernel, stride, pads, dilation_w), functions),
         bias=bias,
         unfold=unfold,
         also=also,
     )
-    used: list[int] = []
+    forced(graph, floats(n, c, h, w, seed=1), data.draw(st.integers(2, 64 // outs)))
 
-    def best(conv: Any, after: float) -> int:
-        used.append(rows if conv.takes(rows) else 1)
-        return used[-1]
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stacked, "_best", best)
-        log = both(graph, floats(n, c, h, w, seed=1))
-    assert any(line.startswith("DEPTH_TO_SPACE") for line in log) == (used not in ([], [1]))
+@examples(10)
+@given(st.data())
+def test_any_transposed_convolution(toolkit: Toolkit, data: st.DataObject) -> None:
+    """All phases of the stride are rows, also for more channels than there are lanes."""
+
+    def some(*most: int, low: int = 1) -> list[int]:
+        return [data.draw(st.integers(low, high)) for high in most]
+
+    n, c, h, w = some(2, 7, 9, 7)
+    outs = data.draw(st.sampled_from([1, 5, 16, 40, 70]))
+    kernel, stride, pads = some(6, 4), [data.draw(st.integers(2, 4)), *some(3)], some(4, 4, 2, 2, low=0)
+    more = [data.draw(st.integers(0, one - 1)) for one in stride]
+    sides = zip((h, w), kernel, stride, (pads[:2], pads[2:]), more, strict=True)
+    assume(all((size - 1) * s + k - sum(p) + m > 1 for size, k, s, p, m in sides))
+    how = window(kernel, stride, pads) | {"output_pad_h": more[0], "output_pad_w": more[1]}
+    functions = data.draw(st.lists(st.sampled_from(["RELU", "SWISH"]), max_size=1))
+    graph = net(toolkit, (n, c, h, w), outs, how, functions, bias=data.draw(st.booleans()))
+    forced(graph, floats(n, c, h, w, seed=1))
+
+
+def test_dilations_of_single_taps(toolkit: Toolkit) -> None:
+    """Which say nothing."""
+    how = window((1, 3), (1, 1), (0, 0, 0, 0)) | {"dilation_h": 2}
+    forced(net(toolkit, (1, 4, 9, 8), 4, how), floats(1, 4, 9, 8), 3)
 
 
 @pytest.mark.parametrize(
