@@ -11,6 +11,7 @@ from user_layers.onnx.attention import fuse_attention
 from user_layers.onnx.bias import fuse_bias
 from user_layers.onnx.channels import channels_stay
 from user_layers.onnx.columns import fuse_columns
+from user_layers.onnx.columnwise import weights_first
 from user_layers.onnx.counts import count_in_floats
 from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.einsum import write_einsum
@@ -96,7 +97,7 @@ def _layered(model: Model) -> Model:
     # Pixels first: what they are subtracted from and multiplied by keeps its bits. Heads are turned by
     # weights before attention follows them back to their products.
     model = turn_weights(nest_concatenations(take_pixels(model)))
-    model = fold_edges(fuse_patterns(fuse_attention(model)))
+    model = fold_edges(fuse_patterns(fuse_attention(weights_first(model))))
     # Behind edges, which become pads; channels are picked where a convolution cannot make them apart; then
     # convolutions by phases, whose kernels have no idle taps.
     model = pick_channels(split_convolutions(without_idle_taps(model)))
