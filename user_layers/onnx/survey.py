@@ -10,6 +10,7 @@ from user_layers.graph import GraphBuilder
 from user_layers.onnx.attention import fuse_attention
 from user_layers.onnx.bias import fuse_bias
 from user_layers.onnx.channels import channels_stay
+from user_layers.onnx.column_parts import split_products
 from user_layers.onnx.columns import fuse_columns
 from user_layers.onnx.columnwise import weights_first
 from user_layers.onnx.counts import count_in_floats
@@ -102,10 +103,10 @@ def _layered(model: Model) -> Model:
     # convolutions by phases, whose kernels have no idle taps.
     model = pick_channels(split_convolutions(without_idle_taps(model)))
     model = split_phases(join_groups(model))
+    # Behind biases and factors, which then are parts too; before products become convolutions.
+    model = split_products(fuse_columns(fuse_bias(model)))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
-    return _whole(
-        fuse_affine(turn_tokens(turn_narrow(join_rows(channels_stay(fuse_columns(fuse_bias(model)))))))
-    )
+    return _whole(fuse_affine(turn_tokens(turn_narrow(join_rows(channels_stay(model))))))
 
 
 def _whole(model: Model) -> Model:
