@@ -2,7 +2,7 @@
 
     python benchmarks/bench_int8_tokens.py [NAME...] [--batch 1 --batch 4] [--spread 0.3] [--log]
 
-Tables are what `calibrate` finds for eight random batches; signal over noise is of the worst output on two
+Tables are what `calibrate` finds for 40 random samples; signal over noise is of the worst output on two
 other ones, against our fp32 net.
 """
 
@@ -32,6 +32,8 @@ from user_layers.quantize.rewrite import Int8
 from user_layers.runtime import BModelRuntime
 from user_layers.toolkit import Toolkit
 
+_SAMPLES = 40
+
 
 def one(name: str, batch: int, spread: float, log: bool, folder: Path) -> tuple[float, float, float, float]:
     """dB, the share of MACs in 8 bits, modelled ms in 8 bits and in fp32."""
@@ -42,8 +44,10 @@ def one(name: str, batch: int, spread: float, log: bool, folder: Path) -> tuple[
         graph = build(model, "net", toolkit=toolkit, integers=False).graph
         (given,) = graph.inputs
         shape, rng = graph.tensors[given].shape, np.random.default_rng(5)
-        samples = [{given: rng.standard_normal(shape).astype(np.float32)} for _ in range(10)]
-        table = calibrate(graph, samples[:8])
+        samples = [
+            {given: rng.standard_normal(shape).astype(np.float32)} for _ in range(_SAMPLES // batch + 2)
+        ]
+        table = calibrate(graph, samples[:-2])
         done = build(model, "net", toolkit=toolkit, int8=Int8(table)).quantised
         assert done is not None
         outputs, times = [], []
@@ -55,7 +59,7 @@ def one(name: str, batch: int, spread: float, log: bool, folder: Path) -> tuple[
             bmodel = folder / kind / "compilation.bmodel"
             with BModelRuntime(toolkit.device) as runtime:
                 (net,) = runtime.load(bmodel)
-                outputs.append([runtime.launch(net, [sample[given]]) for sample in samples[8:]])
+                outputs.append([runtime.launch(net, [sample[given]]) for sample in samples[-2:]])
             times.append(measure(bmodel).cycles / CLOCK_HZ * 1e3)
         sums = [Sums() for _ in graph.outputs]
         for got, wanted in zip(*outputs, strict=True):

@@ -16,7 +16,7 @@ from user_layers.net.functions import UNARY
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.quality import sqnr
 from user_layers.quantize.report import Quantised
-from user_layers.quantize.rewrite import quantise
+from user_layers.quantize.rewrite import QuantiseOptions, quantise
 from user_layers.quantize.table import Table
 from user_layers.toolkit import Toolkit
 
@@ -178,6 +178,50 @@ def test_blocks_of_strips(toolkit: Toolkit, tokens: int) -> None:
         strips.compile(opt=opt)
         for got, want in zip(strips.run({"x": net.x}), wants, strict=True):
             np.testing.assert_array_equal(got, want, err_msg=str(opt))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_channels_of_unlike_sizes(toolkit: Toolkit, shared: bool) -> None:
+    """What is normalised with factors of its own for each channel, and columns of unlike sizes: numbers in
+    fp32 before and behind the products even them out."""
+    net = Net(toolkit, (2, 64, 96))
+
+    def spread(count: int) -> Array:
+        return np.exp(1.2 * net.random.standard_normal(count)).astype(np.float32)
+
+    factors = [net.graph.add_const("g", spread(96)), net.constant(96)]
+    normed = net.layer("TPU_NORM", ["x", *factors], {"axis": -1, "epsilon": 1e-5})
+    weights = (net.random.standard_normal((96, 80)) / 10).astype(np.float32) * spread(80)
+    bias = net.constant(80, size=0.3)
+    made = net.layer("TPU_MATMUL", [normed, net.graph.add_const("w", weights), bias], {})
+    own = [net.constant(80), net.constant(80)]
+    ends = [net.layer("TPU_NORM", [made, *own], {"axis": -1, "epsilon": 1e-5})]
+    if shared:  # by a product that keeps its columns, and by a sum in fp32
+        other = net.unary(net.product(normed, 96, 120), "GELU")
+        back = net.product(other, 120, 96)
+        ends.append(net.layer("TPU_BINARY", [normed, back], {"binary_op": BINARY_ADD}))
+    for name in ends:
+        net.graph.add_output(name)
+    samples = [{"x": net.random.standard_normal((2, 64, 96)).astype(np.float32)} for _ in range(33)]
+    table = calibrate(net.graph, samples)
+    assert len(table.ranges[normed].peaks) == 96 and len(table.ranges[made].mean) == 80
+    net.graph.compile(opt=0)
+    wants = net.graph.run({"x": net.x})
+    noise = []
+    for equalise in (False, True):
+        done = quantise(net.graph, table, QuantiseOptions(equalise=equalise))
+        assert done.share == 1.0 and ("of tokens" in done.note) == equalise
+        results = []
+        for options in MODES:
+            done.graph.compile(**options)
+            results.append(done.graph.run({"x": net.x}))
+        for other_way in results[1:]:
+            assert all(np.array_equal(a, b) for a, b in zip(results[0], other_way, strict=True))
+        noise.append([sqnr(want, got) for want, got in zip(wants, results[0], strict=True)])
+    gains = [after - before for before, after in zip(*noise, strict=True)]
+    assert gains[0] > 3 and min(gains) > 0.5, noise
+    kept = quantise(net.graph, table, QuantiseOptions((made,)))
+    assert not any(node.name.startswith(f"{made}:") for node in kept.graph.nodes)
 
 
 def test_integers_that_others_read(toolkit: Toolkit) -> None:

@@ -17,8 +17,10 @@ from firmware_sim.wire import DType
 from user_layers.graph import GraphBuilder
 from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net, NetTensorInfo
-from user_layers.net.nodes import CALLER, LayerNode
+from user_layers.net.nodes import CALLER, LayerNode, Tensor
+from user_layers.quantize.channels import channels_last
 from user_layers.quantize.equalise import Equalised, equalise
+from user_layers.quantize.even_tokens import even_tokens
 from user_layers.quantize.report import G, Quantised, Row
 from user_layers.quantize.scales import Step, multiplier
 from user_layers.quantize.sites import Site, sites
@@ -71,9 +73,10 @@ class Rewriting:
     """The graph that is being made, and what every tensor of the old one has become in it.
 
     bytes: names and steps of tensors in integers; second: of those whose last dimension, channels, is second
-    there, and the others are one behind it; plain: names of tensors in fp32 (or in what they were). steps:
-    what tensors that share a scale have got, by the name that stands for them. ranges: from the table;
-    together: of all that share a scale.
+    there, and the others are one behind it; plain: names of tensors in fp32 (or in what they were); kept:
+    those that the same layers make as before. steps: what tensors that share a scale have got, by the name
+    that stands for them. ranges: from the table; tokens: those whose channels are last; together:
+    of all that share a scale.
     """
 
     graph: GraphBuilder
@@ -81,11 +84,13 @@ class Rewriting:
     made: GraphBuilder
     ranges: dict[str, Range]
     options: QuantiseOptions
+    tokens: Collection[str]
     group_of: Mapping[str, str]
     together: dict[str, Range]
     bytes: dict[str, tuple[str, Step]] = field(default_factory=dict)
     second: dict[str, tuple[str, Step]] = field(default_factory=dict)
     plain: dict[str, str] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
     steps: dict[str, Step] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
 
@@ -287,6 +292,7 @@ class Rewriting:
         names = [self.as_plain(node, name) for name in node.inputs]
         self.made.add_node(node, names, node.outputs)
         self.plain.update((name, name) for name in node.outputs)
+        self.kept.update(node.outputs)
 
     def _add(
         self, node: LayerNode, op: str, inputs: Sequence[str], values: Mapping[str, Any], *outputs: str
@@ -315,12 +321,19 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     even = Equalised(net, dict(table.for_tensors(net.tensors).ranges))
     if options.equalise:
         even = equalise(net, even.ranges, graph.toolkit)
+    if options.equalise:
+        even = even_tokens(even, graph.toolkit, options.fp32)
     net, known = even.net, even.ranges
     group_of, together = tied(net, known, graph.toolkit)
     made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
-    state = Rewriting(graph, net, made, known, options, group_of, together)
+    tokens = channels_last(net.nodes, net.tensors, graph.toolkit)
+    state = Rewriting(graph, net, made, known, options, tokens, group_of, together)
     for tensor in graph.tensors.values():
         _take_over(state, tensor.name)
+    for one in net.tensors.values():
+        if one.data is not None and one.name not in graph.tensors:
+            made.add_tensor(Tensor(one.name, one.shape, one.dtype, one.data))
+            state.plain[one.name] = one.name
     rows: list[Row] = []
     for site in sites(net, graph.toolkit):
         reason = _reason(state, site)

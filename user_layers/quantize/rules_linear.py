@@ -82,9 +82,16 @@ def constants(state: Rewriting, site: Site) -> tuple[F64, F64 | None] | None:
 
 
 def in_integers(
-    state: Rewriting, site: Site, weights: F64, bias: F64 | None, shape: tuple[int, ...], groups: int = 1
+    state: Rewriting,
+    site: Site,
+    weights: F64,
+    bias: F64 | None,
+    shape: tuple[int, ...],
+    groups: int = 1,
+    tokens: bool = False,
 ) -> Weights | str:
-    """A convolution of a site's first input, seen as `shape`, for the site's result; or why there is none."""
+    """A convolution of a site's first input, seen as `shape`, for the site's result; or why there is none.
+    tokens: the input's last dimension is seen as channels."""
     name = site.node.inputs[0]
     if missing := state.missing(name, site.output):
         return missing
@@ -96,7 +103,7 @@ def in_integers(
         result,
         free=free,
         power=state.power(name),
-        mean=_means(state, name, shape),
+        mean=_means(state, name, shape) if tokens == (name in state.tokens) else None,
         groups=groups,
     )
     return found or "weights too large for the scales of input and result"

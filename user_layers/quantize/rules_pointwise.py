@@ -35,7 +35,9 @@ def pair(state: Rewriting, site: Site) -> str | None:
         return missing
     like = next((name for name in node.inputs if name in state.second), None)
     tokens = like is not None or any(_turned(state, name) for name in node.inputs)
-    if tokens and not all(state.is_bytes(name) and state.info(name).shape == out for name in node.inputs):
+    if tokens and any(name in state.kept or state.info(name).shape != out for name in node.inputs):
+        return "its other operand is in fp32"
+    if tokens and not all(state.is_bytes(name) for name in node.inputs):
         return "its other operand is not in 8 bits"
     if like is not None:
         operands = [state.as_second(node, name) for name in node.inputs]

@@ -109,7 +109,8 @@ def _of_tokens(state: Rewriting, site: Site, weights: F64) -> str | None:
     if len(node.inputs) > 2 and bias is None:
         return "a bias that is computed"
     shape = second_shape(state.info(left).shape)
-    found = in_integers(state, site, weights[:, :, None, None], bias, shape)
+    tokens = len(state.info(left).shape) > 2
+    found = in_integers(state, site, weights[:, :, None, None], bias, shape, tokens=tokens)
     if isinstance(found, str):
         return found
     source, given = state.as_second(node, left)
