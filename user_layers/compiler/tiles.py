@@ -85,6 +85,26 @@ class CutGroup:
     made: dict[str, int]
     read: dict[tuple[int, int], int]
 
+    @cached_property
+    def scatterers(self) -> frozenset[int]:
+        """The nodes whose calls are the stores of what they make, which is never in local memory."""
+        return frozenset(k for k in self.nodes if _scatters(self.described, self.nodes, k))
+
+
+def _scatters(described: DescribedNet, nodes: Sequence[int], k: int) -> bool:
+    """Whether a layer of a group is the store of what it makes: no other one reads that, and a layer of the
+    group makes what it takes for it alone."""
+    net, attrs = described.net, described.attrs[k]
+    if not attrs.scatters:
+        return False
+    (source,), (made,) = attrs.node.inputs, attrs.node.outputs
+    maker = net.producer.get(source)
+    if maker is None or maker not in nodes or source in net.outputs or len(net.consumers[source]) > 1:
+        return False
+    other = described.attrs[maker]
+    by_dma = other.gathers or other.turns or other.is_concat_layer
+    return not by_dma and not set(net.consumers[made]).intersection(nodes)
+
 
 class GroupTiles:
     """The records of a group's tensors, tile by tile, wherever they lie."""
@@ -94,6 +114,7 @@ class GroupTiles:
         self.tiles: list[Tile] = list(cut.tiling.tiles())
         # Where the window of a value that is read comes from: any of its readers, which all agree.
         self._reader = {v: key for key, v in reversed(list(cut.read.items()))}
+        self._scatterers = {cut.made[cut.described.net.nodes[k].outputs[0]]: k for k in cut.scatterers}
         self._gatherers = {
             cut.made[name]: k
             for k in cut.nodes
@@ -118,6 +139,10 @@ class GroupTiles:
     def gatherer(self, v: int) -> int | None:
         """The node whose call loads this value (LayerAttributes.gathers); None for all others."""
         return self._gatherers.get(v)
+
+    def scatterer(self, v: int) -> int | None:
+        """The node whose call stores this value (LayerAttributes.scatters); None for all others."""
+        return self._scatterers.get(v)
 
     def moved(self, v: int, p: int) -> TensorRecord:
         """What is loaded or stored of a value."""
@@ -231,6 +256,8 @@ def cut_group(described: DescribedNet, nodes: Sequence[int], tiling: Tiling) -> 
             made[out] = add(
                 out, TType.NEURON, [[p.made[out].region for p in axis] for axis in axes], False, False
             )
+        if _scatters(described, nodes, k):  # what is stored is its input
+            values[-1] = replace(values[-1], nbytes=values[read[k, 0]].nbytes)
     return CutGroup(described, tuple(nodes), tiling, tuple(values), made, read)
 
 

@@ -270,6 +270,10 @@ class _Verifier:
             self._local.forget(writes)
         for name, t in zip(node.outputs, outs, strict=True):
             _require(t.tensor.ttype == TType.NEURON, f"{name} is not aligned")
+            if attrs.scatters and t.kind is not TensorKind.LOCAL:
+                _require(t.tensor.addr == self._address[name], f"{name} is at another address")
+                self._ddr.write(name, made)
+                continue
             writes += areas_of(t)
             self._local.put([_tile(t, name)], areas_of(t))
         return reads, writes
