@@ -14,7 +14,7 @@ from tests.support.layer_checks import Array
 from tpulayer import Graph
 from user_layers.compiler import stacked
 from user_layers.compiler.stacked_layers import Stackable
-from user_layers.net.functions import UNARY
+from user_layers.net.functions import BINARY, UNARY
 from user_layers.onnx.check import compare
 from user_layers.toolkit import Toolkit
 
@@ -63,7 +63,14 @@ def net(
     graph.add_tpu_layer(op, names, {"groups": 1, **how}, ["c"])
     last = "c"
     for i, function in enumerate(functions):
-        (last,) = graph.add_tpu_layer("TPU_UNARY", [last], {"unary_op": UNARY[function], "a": 1.0}, [f"f{i}"])
+        if function == "PRELU":
+            slopes = graph.add_const(f"slopes{i}", floats(outs, 1, 1, seed=i))
+            (last,) = graph.add_tpu_layer(
+                "TPU_BINARY", [last, slopes], {"binary_op": BINARY[function]}, [f"f{i}"]
+            )
+            continue
+        param = {"unary_op": UNARY[function], "a": 1.0}
+        (last,) = graph.add_tpu_layer("TPU_UNARY", [last], param, [f"f{i}"])
     graph.add_const_binary_layer(last, 1.0, "y", 0)
     graph.add_tpu_layer("TPU_POOL", ["y"], {"whole": 1, **window((1, 1), (1, 1), (0, 0, 0, 0))}, ["z"])
     for name in ("y", "z", *(["c"] if also else [])):
@@ -111,7 +118,7 @@ def test_any_convolution(toolkit: Toolkit, data: st.DataObject) -> None:
     reach = (kernel[1] - 1) * dilation_w
     assume(w + pads[2] + pads[3] > reach and max(pads[2:]) <= reach)
     unfold, bias, also = (data.draw(st.booleans()) for _ in range(3))
-    functions = data.draw(st.lists(st.sampled_from(["RELU", "SWISH"]), max_size=2))
+    functions = data.draw(st.lists(st.sampled_from(["RELU", "SWISH", "PRELU"]), max_size=2))
     graph = net(
         *(toolkit, (n, c, h, w), outs, window(kernel, stride, pads, dilation_w), functions),
         bias=bias,

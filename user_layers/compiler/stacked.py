@@ -36,6 +36,7 @@ G = TypeVar("G", bound=GraphBuilder)
 
 _ELEMENTWISE = ("TPU_UNARY", "TPU_CONST_BINARY")
 _SAMPLE = 1024  # pixels of a lane with which element-wise layers are timed
+_BY_CHANNEL = 2.0  # cycles of a layer with a number for each channel, for sixteen elements, at least
 _GAIN = 0.1  # in parts of what it takes now: what is worth the layers that come in
 _LEAST = 2000.0  # cycles, likewise
 
@@ -140,7 +141,9 @@ class _Looking:
         name = node.outputs[0]
         while name not in self._net.outputs and len(self._readers.get(name, ())) == 1:
             (reader,) = self._readers[name]
-            if reader.op.op not in _ELEMENTWISE or not reader.op.is_builtin:
+            if not reader.op.is_builtin or not (
+                reader.op.op in _ELEMENTWISE or self._by_channel(reader, name)
+            ):
                 break
             found.append(reader)
             name = reader.outputs[0]
@@ -148,10 +151,22 @@ class _Looking:
 
     def cycles(self, node: LayerNode) -> float:
         """Of an element-wise layer, for sixteen elements of each lane, as the device records it."""
+        if node.op.op not in _ELEMENTWISE:
+            return _BY_CHANNEL
         key = node.op.op.encode() + node.param
         if key not in self._timed:
             self._timed[key] = _timed(node, self._graph.toolkit) * 16 / _SAMPLE
         return self._timed[key]
+
+    def _by_channel(self, node: LayerNode, name: str) -> bool:
+        """Whether a layer combines a tensor with one constant number for each channel."""
+        if node.op.op != "TPU_BINARY":
+            return False
+        others = [self._graph.tensors.get(one) for one in node.inputs if one != name]
+        if len(others) != 1 or others[0] is None or others[0].data is None:
+            return False
+        channels, shape = self._net.tensors[name].shape[1], others[0].shape
+        return others[0].dtype is DType.FP32 and (1,) * (4 - len(shape)) + shape == (1, channels, 1, 1)
 
     def _unfolds(self, maker: LayerNode, window: Mapping[str, Any]) -> bool:
         """Whether a layer makes channels of rows for this convolution alone."""
@@ -215,6 +230,15 @@ def _written(graph: G, stacks: Sequence[_Stack]) -> G:
     def free(stem: str) -> str:
         return free_name(stem, taken, made.tensor_names)
 
+    def operand(name: str, rows: int) -> str:
+        """What an element-wise layer takes: rows, or a constant with a number for each of their channels."""
+        if name not in graph.tensors:
+            return names[name]
+        data = graph.tensors[name].data
+        assert data is not None  # _Looking.chain asked
+        numbers = np.tile(np.frombuffer(data, np.float32), rows)
+        return made.add_const(free(f"{name}:rows"), numbers.reshape(1, -1, 1, 1))
+
     members = {node.name: one for one in stacks for node in (one.layer.node, *one.chain)}
     unfolds = {one.layer.unfold.name: one for one in stacks if one.layer.unfold is not None}
     names: dict[str, str] = {}  # of what has several rows as channels
@@ -241,7 +265,7 @@ def _written(graph: G, stacks: Sequence[_Stack]) -> G:
                 made.add_tpu_layer(node.op.op, [x, *constants], window, [own], name=node.name)
             else:
                 plain = replace(node, shapes=None, dims=None)
-                made.add_node(plain, [names[node.inputs[0]]], [own])
+                made.add_node(plain, [operand(name, one.rows) for name in node.inputs], [own])
             if node is (one.chain[-1] if one.chain else one.layer.node):
                 rows = {"block_h": one.rows, "block_w": 1, "crd": 0, "height": one.layer.made.shape[2]}
                 name = free_name(f"{one.layer.node.name}:rows", layers)
