@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 Times = tuple[int, int]  # first and last, both included
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A buffer of `size` bytes that is needed from time `first` to time `last`, both included.
 
     used: when the tensor unit works on it; moved: when it may be loaded or stored. A buffer that is used

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import LARGER, DType, TType
+from user_layers.compiler.window import Window
 from user_layers.net.net import Net, NetTensorInfo
 from user_layers.net.nodes import LayerNode
 from user_layers.net.ops import Descriptor
@@ -19,6 +21,21 @@ _INPUT_TYPES = (TType.NEURON, TType.COEFF, TType.COEFF_NEURON, TType.NEURON_SHAP
 _GATHERS = frozenset(("TPU_UNFOLD",))
 # Those whose local functions run on the DMA engine, within local memory.
 _TURNS = frozenset(("TPU_TURN",))
+
+# What every descriptor is asked, in the order in which that is used.
+_METHODS = (
+    "must_dynamic_run",
+    "output_shape_is_dynamic",
+    "force_use_global_layer",
+    "can_split_local_h_w",
+    "accepts_larger_tiles",
+    "is_backslice_optimize_support_layer",
+    "can_h_w_dynamic",
+    "just_reshape",
+    "is_share_mem_layer",
+    "is_concat_layer",
+    "get_global_buffer_size",
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +89,16 @@ class LayerAttributes:
         runs on the DMA engine alone."""
         return self.node.op.is_builtin and self.node.op.op in _GATHERS
 
-    @property
+    @cached_property
+    def taken_whole(self) -> tuple[bool, ...]:
+        """Which inputs are never cut: constants in a compact layout, shapes, what lies in L2 or stays in
+        DDR."""
+        return tuple(
+            on_l2 or self.gathers or kind != TType.NEURON
+            for on_l2, kind in zip(self.on_l2, self.input_types, strict=True)
+        )
+
+    @cached_property
     def turns(self) -> bool:
         """Whether the local function runs on the DMA engine alone, from tiles to tiles in local memory."""
         return self.node.op.is_builtin and self.node.op.op in _TURNS
@@ -85,9 +111,11 @@ class LayerAttributes:
     def local_buffer(self, split_shape: tuple[int, ...]) -> int:
         """Bytes per NPU that the local function needs for an output tile of this shape; with any_batch, and
         of as many or fewer batches."""
+        if not self.any_batch:
+            return self._local_buffer(split_shape)
         batches, *rest = split_shape
         return max(
-            self._local_buffer((n, *rest)) for n in range(1 if self.any_batch else batches, batches + 1)
+            self._local_buffer((n, *rest)) for n in range(1, batches + 1)
         )
 
     def _local_buffer(self, split_shape: tuple[int, ...]) -> int:
@@ -154,6 +182,8 @@ class LayerAttributes:
         )
 
     def _backward(self, axis: str, first: int, extent: int) -> tuple[int, int]:
+        assert self._descriptor is not None
+        self._descriptor.ask([(f"backward_{axis}slice", (extent,)), (f"backward_{axis}idx", (first,))])
         rows = self._ask(f"backward_{axis}slice", extent)
         if rows < 1:
             raise self.nonsense(f"backward_{axis}slice({extent})", rows, "at least 1")
@@ -201,16 +231,25 @@ class LayerAttributes:
         return self._known[key]
 
 
+def _unknown() -> Any:
+    return field(init=False, default_factory=dict, repr=False, compare=False)
+
+
 @dataclass(frozen=True)
 class DescribedNet:
     """A net with the attributes of each node, in the same order.
 
-    toolkit: whose device measures the layers.
+    toolkit: whose device measures the layers. known_...: what passes that ask the same of nodes again and again
+    found: by node (tiling.py, concat.py), and (axis, node, first, extent, whether there are several slices).
     """
 
     net: Net
     attrs: tuple[LayerAttributes, ...]
     toolkit: Toolkit = field(repr=False, compare=False)
+    known_windows: dict[tuple[str, int, int, int, bool], tuple[Window | None, ...]] = _unknown()
+    known_rows: dict[int, bool] = _unknown()
+    known_batch: dict[int, bool] = _unknown()
+    known_concats: dict[int, tuple[int, ...] | None] = _unknown()
 
     @cached_property
     def const_names(self) -> tuple[str, ...]:
@@ -229,6 +268,8 @@ def _attributes(net: Net, node: LayerNode, toolkit: Toolkit) -> LayerAttributes:
     d = toolkit.describe(node, [net.tensors[n] for n in node.inputs], [net.tensors[n] for n in node.outputs])
     held = {i for name in node.inputs for i in net.tensors[name].holds}
     numbers = tuple(i for i in range(len(node.inputs) + len(held)) if i not in held)
+    of_inputs = ((method, (i,)) for method in ("input_type", "should_input_on_l2mem") for i in numbers)
+    d.ask([*((method, ()) for method in _METHODS), *of_inputs])
     attrs = LayerAttributes(
         node=node,
         numbers=numbers,

@@ -20,7 +20,7 @@ from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.cost_model import MeasuredCost
 from user_layers.compiler.fitting import Counts, Group, fit_counts, fit_group
 from user_layers.compiler.search import Search
-from user_layers.compiler.tiling import Ends, Infeasible, taken_whole
+from user_layers.compiler.tiling import Ends, Infeasible
 
 __all__ = ["Alone", "Counts", "Elided", "Group", "Segment", "Segments", "schedule"]
 
@@ -169,7 +169,7 @@ def _local_end(described: DescribedNet, reasons: list[str], start: int) -> int:
     end = start
     while end < len(net.nodes) and not reasons[end]:
         attrs = described.attrs[end]
-        if any(name in made and taken_whole(attrs, i) for i, name in enumerate(net.nodes[end].inputs)):
+        if any(name in made and attrs.taken_whole[i] for i, name in enumerate(net.nodes[end].inputs)):
             break
         made.update(net.nodes[end].outputs)
         end += 1
@@ -189,7 +189,7 @@ def _run_end(described: DescribedNet, reasons: list[str], start: int) -> int:
         if not from_inside:
             break
         # What is computed in local memory is aligned there, and never in L2 or DDR.
-        if any(taken_whole(attrs, i) for i in from_inside):
+        if any(attrs.taken_whole[i] for i in from_inside):
             break
         inside.update(net.nodes[end].outputs)
         end += 1

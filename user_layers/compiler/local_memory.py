@@ -35,6 +35,9 @@ Asked only when a call was not timed before."""
 class CostModel(Protocol):
     """Cycles of what a group does. Records have no addresses."""
 
+    def once(self, key: object, ask: Callable[[], float]) -> float:
+        """What `ask` says, asked once for each key: cycles of the same call or transfer in other groups."""
+
     def load(self, tile: TensorRecord) -> float:
         """A tile from DDR into local memory."""
 
@@ -188,7 +191,7 @@ class _Planner:
         requests = [_request(b) for b in self.buffers]
         for p in range(self.count):
             for k, size in self.sizes.items():
-                step = p * len(self.cut.nodes) + self.cut.nodes.index(k)
+                step = p * len(self.cut.nodes) + self.cut.steps[k]
                 requests.append(Request(size, step, step, (step, step)))
         placement = None
         if banks:
@@ -228,13 +231,23 @@ class _Planner:
             return move_cycles(cost_model, tiles, c.move.node, c.tile, c.move.index, where)
 
         def load(v: int, p: int) -> float:
-            return load_cycles(cost_model, tiles, v, p, partial(self._where, p))
+            ask = partial(load_cycles, cost_model, tiles, v, p, partial(self._where, p))
+            k = tiles.gatherer(v)
+            kind = tiles.kind_of_move(v, p) if k is None else (k, tiles.kind_of_call(p, k))
+            return cost_model.once((OpKind.LOAD, kind), ask)
 
         def store(v: int, p: int) -> float:
-            return cost_model.store(tiles.moved(v, p))
+            return cost_model.once(
+                (OpKind.STORE, tiles.kind_of_move(v, p)), lambda: cost_model.store(tiles.moved(v, p))
+            )
 
         def layer(k: int, p: int) -> float:
-            return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(self._where, p, k))
+            def ask() -> float:
+                return cost_model.layer(
+                    k, tiles.call(p, k), tiles.work_bytes(p, k), partial(self._where, p, k)
+                )
+
+            return cost_model.once((OpKind.LAYER, k, tiles.kind_of_call(p, k)), ask)
 
         compute = [0.0] * len(self.compute)
         try:
