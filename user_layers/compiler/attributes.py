@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import LARGER, DType, TType
@@ -114,9 +113,7 @@ class LayerAttributes:
         if not self.any_batch:
             return self._local_buffer(split_shape)
         batches, *rest = split_shape
-        return max(
-            self._local_buffer((n, *rest)) for n in range(1, batches + 1)
-        )
+        return max(self._local_buffer((n, *rest)) for n in range(1, batches + 1))
 
     def _local_buffer(self, split_shape: tuple[int, ...]) -> int:
         size = self._ask("get_local_buffer_size", split_shape)
@@ -231,25 +228,26 @@ class LayerAttributes:
         return self._known[key]
 
 
-def _unknown() -> Any:
-    return field(init=False, default_factory=dict, repr=False, compare=False)
-
-
 @dataclass(frozen=True)
 class DescribedNet:
     """A net with the attributes of each node, in the same order.
 
-    toolkit: whose device measures the layers. known_...: what passes that ask the same of nodes again and again
-    found: by node (tiling.py, concat.py), and (axis, node, first, extent, whether there are several slices).
+    toolkit: whose device measures the layers. known_...: what passes that ask the same of nodes again and
+    again found (tiling.py, concat.py), by node; of windows by axis, node, first, extent, and whether there
+    are several slices.
     """
 
     net: Net
     attrs: tuple[LayerAttributes, ...]
     toolkit: Toolkit = field(repr=False, compare=False)
-    known_windows: dict[tuple[str, int, int, int, bool], tuple[Window | None, ...]] = _unknown()
-    known_rows: dict[int, bool] = _unknown()
-    known_batch: dict[int, bool] = _unknown()
-    known_concats: dict[int, tuple[int, ...] | None] = _unknown()
+    known_windows: dict[tuple[str, int, int, int, bool], tuple[Window | None, ...]] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
+    known_rows: dict[int, bool] = field(init=False, default_factory=dict, repr=False, compare=False)
+    known_batch: dict[int, bool] = field(init=False, default_factory=dict, repr=False, compare=False)
+    known_concats: dict[int, tuple[int, ...] | None] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
 
     @cached_property
     def const_names(self) -> tuple[str, ...]:

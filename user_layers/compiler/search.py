@@ -129,11 +129,18 @@ class _Groups:
         self._known_traffic: dict[range, int] = {}
         self.ways = Ways(
             {
-                k: Cost(0.0, 0) if k in elided else Cost(cost_model.global_layer(k), self._traffic(range(k, k + 1)))
+                k: Cost(0.0, 0)
+                if k in elided
+                else Cost(cost_model.global_layer(k), self._traffic(range(k, k + 1)))
                 for k in nodes
             }
         )
         self.refusals: dict[int, str] = {}
+
+    def _alone(self, k: int, cost_model: MeasuredCost, elided: frozenset[int]) -> Cost:
+        if k in elided:
+            return Cost(0.0, 0)
+        return Cost(cost_model.global_layer(k), self._traffic(range(k, k + 1)))
 
     def give(self, group: Group) -> None:
         """A group as it is."""

@@ -67,30 +67,47 @@ class Infeasible:
     lacks_room: bool = False
 
 
+KnownSlices = dict[tuple[str, int], "tuple[Slice, ...] | Infeasible"]
+"""Of one group: its slices along an axis, by that and how many there are."""
+
+
 def tile_group(
-    described: DescribedNet, nodes: Sequence[int], cut: tuple[int, int, int] | Ends
+    described: DescribedNet,
+    nodes: Sequence[int],
+    cut: tuple[int, int, int] | Ends,
+    known: KnownSlices | None = None,
 ) -> Tiling | Infeasible:
     """Cut the group of these nodes into so many slices along (n, h, w), or into those given.
 
-    Errors: CompileError for backward functions that return nonsense.
+    known: slices of this group that were found before, to which new ones are added. Errors: CompileError for
+    backward functions that return nonsense.
     """
     axes: list[tuple[Slice, ...]] = []
-    for axis in AXES:
-        slices = []
+    for dim, axis in enumerate(AXES):
         if isinstance(cut, Ends):
-            spans = _given(getattr(cut, axis))
+            slices = _slices(described, nodes, axis, _given(getattr(cut, axis)))
         else:
-            spans = _even(cut[AXES.index(axis)], _unit(described, nodes, axis))
-        for span in spans:
-            found = _slice(described, nodes, axis, span, len(spans))
-            if isinstance(found, Infeasible):
-                return found
-            slices.append(found)
-        gap = _gap(described, nodes, axis, slices)
-        if gap is not None:
-            return gap
-        axes.append(tuple(slices))
+            count = cut[dim]
+            before = None if known is None else known.get((axis, count))
+            slices = before or _slices(described, nodes, axis, _even(count, _unit(described, nodes, axis)))
+            if known is not None:
+                known[axis, count] = slices
+        if isinstance(slices, Infeasible):
+            return slices
+        axes.append(slices)
     return Tiling(*axes)
+
+
+def _slices(
+    described: DescribedNet, nodes: Sequence[int], axis: str, spans: Sequence[_Span]
+) -> tuple[Slice, ...] | Infeasible:
+    slices = []
+    for span in spans:
+        found = _slice(described, nodes, axis, span, len(spans))
+        if isinstance(found, Infeasible):
+            return found
+        slices.append(found)
+    return _gap(described, nodes, axis, slices) or tuple(slices)
 
 
 def may_split(described: DescribedNet, nodes: Sequence[int]) -> dict[str, bool]:

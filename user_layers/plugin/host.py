@@ -247,8 +247,8 @@ class Host:
         return {"handle": len(self._bound) - 1, "name": text.value.decode("utf-8", "replace")}
 
     def call(self, request: dict[str, Any]) -> dict[str, object]:
-        """Virtual methods, in turn: {handle, calls}, each of these [method, args]; method by its number. Returns
-        {results}, ints.
+        """Virtual methods, in turn: {handle, calls}, each of these [method, args]; method by its number.
+        Returns {results}, ints.
 
         A plugin of an older interface that lacks the method answers 0 (DTYPE_FP32, STORE_MODE_1N), or what
         goes in for prepared_with.
