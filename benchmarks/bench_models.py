@@ -4,8 +4,7 @@
 
 One after the other, each in a process of its own with a limit of time; files are built once, into --folder,
 by --python, which has the packages of the extra `models` (the tiny ones and the deep ones, equal_N, unequal_N
-and large_N with about N layers, need none). With --json a table that
-was interrupted goes on where it was.
+and large_N with about N layers, need none). With --json a table that was interrupted goes on where it was.
 
 on host: ONNX nodes that run there; diff: the largest difference to onnxruntime's results, in parts of the
 largest value; ms: modelled, of what runs on the TPU, without the launch; roofline: the least ms, by

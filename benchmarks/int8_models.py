@@ -17,12 +17,12 @@ from onnx import helper, numpy_helper
 Array = npt.NDArray[np.float32]
 
 
-class _Net:
+class Net:
     """Nodes and constants as they are added; names count."""
 
     def __init__(self, shape: Sequence[int], spread: float) -> None:
-        self._random = np.random.default_rng(7)
-        self._shape, self._spread = shape, spread
+        self.random = np.random.default_rng(7)
+        self.shape, self.spread = shape, spread
         self._nodes: list[onnx.NodeProto] = []
         self._constants: list[onnx.TensorProto] = []
 
@@ -37,17 +37,30 @@ class _Net:
         return name
 
     def normal(self, *shape: int, size: float = 1.0) -> Array:
-        return (self._random.standard_normal(shape) * size).astype(np.float32)
+        return (self.random.standard_normal(shape) * size).astype(np.float32)
 
-    def conv(self, x: str, channels: int, out: int, kernel: int = 3, stride: int = 1, groups: int = 1) -> str:
+    def conv(
+        self,
+        x: str,
+        channels: int,
+        out: int,
+        kernel: int = 3,
+        stride: int = 1,
+        groups: int = 1,
+        pads: int | None = None,
+    ) -> str:
         weights = self.normal(out, channels // groups, kernel, kernel)
-        weights *= np.sqrt(2 / weights[0].size) * np.exp(self._spread * self.normal(out, 1, 1, 1))
+        weights *= np.sqrt(2 / weights[0].size) * np.exp(self.spread * self.normal(out, 1, 1, 1))
         bias = self.constant(self.normal(out, size=0.1))
-        at: dict[str, Any] = {"pads": [kernel // 2] * 4, "strides": [stride] * 2, "group": groups}
+        at: dict[str, Any] = {
+            "pads": [kernel // 2 if pads is None else pads] * 4,
+            "strides": [stride] * 2,
+            "group": groups,
+        }
         return self.add("Conv", x, self.constant(weights), bias, **at)
 
     def model(self, *outputs: str) -> onnx.ModelProto:
-        given = [helper.make_tensor_value_info("x", 1, list(self._shape))]
+        given = [helper.make_tensor_value_info("x", 1, list(self.shape))]
         made = [helper.make_tensor_value_info(name, 1, None) for name in outputs]
         graph = helper.make_graph(self._nodes, "net", given, made, self._constants)
         opset = [helper.make_opsetid("", 17)]
@@ -55,7 +68,7 @@ class _Net:
 
 
 def resnet(batch: int, spread: float) -> onnx.ModelProto:
-    net = _Net((batch, 3, 64, 64), spread)
+    net = Net((batch, 3, 64, 64), spread)
     x = net.add("Relu", net.conv("x", 3, 32, 7, 2))
     x = net.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     for channels, out, stride in ((32, 32, 1), (32, 64, 2), (64, 128, 2)):
@@ -68,7 +81,7 @@ def resnet(batch: int, spread: float) -> onnx.ModelProto:
 
 
 def mobilenet(batch: int, spread: float) -> onnx.ModelProto:
-    net = _Net((batch, 3, 64, 64), spread)
+    net = Net((batch, 3, 64, 64), spread)
 
     def clipped(x: str) -> str:
         return net.add("Clip", x, net.constant(0.0), net.constant(6.0))
@@ -84,7 +97,7 @@ def mobilenet(batch: int, spread: float) -> onnx.ModelProto:
 
 
 def yolo(batch: int, spread: float, leaky: bool = False) -> onnx.ModelProto:
-    net = _Net((batch, 3, 96, 96), spread)
+    net = Net((batch, 3, 96, 96), spread)
 
     def act(x: str) -> str:
         return net.add("LeakyRelu", x, alpha=0.1) if leaky else net.add("Mul", x, net.add("Sigmoid", x))
@@ -110,7 +123,7 @@ def yolo_leaky(batch: int, spread: float) -> onnx.ModelProto:
 
 
 def efficientnet(batch: int, spread: float) -> onnx.ModelProto:
-    net = _Net((batch, 3, 64, 64), spread)
+    net = Net((batch, 3, 64, 64), spread)
     x = net.add("HardSwish", net.conv("x", 3, 32, 3, 2))
     for _ in range(3):
         y = net.add("HardSwish", net.conv(x, 32, 96, 1))
@@ -122,7 +135,7 @@ def efficientnet(batch: int, spread: float) -> onnx.ModelProto:
 
 
 def densenet(batch: int, spread: float) -> onnx.ModelProto:
-    net = _Net((batch, 3, 64, 64), spread)
+    net = Net((batch, 3, 64, 64), spread)
     x, channels = net.conv("x", 3, 32, 7, 2), 32
     for _ in range(4):
         y = net.add("BatchNormalization", x, *(net.constant(one) for one in _statistics(net, channels)))
@@ -133,19 +146,19 @@ def densenet(batch: int, spread: float) -> onnx.ModelProto:
 
 
 def mlp(batch: int, spread: float) -> onnx.ModelProto:
-    net, x = _Net((batch, 256), spread), "x"
+    net, x = Net((batch, 256), spread), "x"
     for _ in range(3):
         weights = net.constant(net.normal(256, 256, size=(2 / 256) ** 0.5))
         x = net.add("Relu", net.add("Gemm", x, weights, net.constant(net.normal(256, size=0.1)), transB=1))
     return net.model(net.add("Gemm", x, net.constant(net.normal(256, 10, size=1 / 16))))
 
 
-def _statistics(net: _Net, channels: int) -> tuple[Array, ...]:
+def _statistics(net: Net, channels: int) -> tuple[Array, ...]:
     scale, variance = (np.exp(0.3 * net.normal(channels)) for _ in range(2))
     return scale, net.normal(channels, size=0.2), net.normal(channels, size=0.2), variance
 
 
-def _classified(net: _Net, x: str, channels: int) -> onnx.ModelProto:
+def _classified(net: Net, x: str, channels: int) -> onnx.ModelProto:
     x = net.add("Flatten", net.add("GlobalAveragePool", x))
     weights = net.constant(net.normal(channels, 10, size=channels**-0.5))
     return net.model(net.add("Gemm", x, weights, net.constant(net.normal(10, size=0.1))))

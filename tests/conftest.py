@@ -54,6 +54,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the golden files again; review the diff"
     )
+    parser.addoption(
+        "--part",
+        type=thorough.part,
+        metavar="K/N",
+        help="of the thorough tests the files whose turn is K (0 to N - 1)",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m is looked at
@@ -70,10 +76,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("thorough")
     named = set(re.findall(r"\w+", config.option.markexpr))
     silent = [name for name in _ASKED_FOR if name not in named]
-    left_out = [item for item in items if any(item.get_closest_marker(name) for name in silent)]
+    part = config.getoption("--part")
+    others = longest - thorough.of_part(longest, *part) if part else frozenset()
+    left_out = {
+        item: None
+        for item in items
+        if item.nodeid in others or any(item.get_closest_marker(name) for name in silent)
+    }
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture

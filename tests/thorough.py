@@ -6,7 +6,7 @@
 rewrites tests/thorough.txt, one test to a line, from what pytest says of durations. The default run keeps the
 shortest tests, as many as take `--budget` seconds of both processes together; for each test function its
 quickest parameter counts a third, so that the run still tries most functions once. What is not in the logs
-stays as it is.
+stays as it is. `pytest -m thorough --part 0/2` runs one half of them, `--part 1/2` the other.
 """
 
 from __future__ import annotations
@@ -33,6 +33,22 @@ def read() -> frozenset[str]:
     """The ids of the tests in the list, as pytest has them."""
     lines = LIST.read_text(encoding="utf-8").splitlines()
     return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def part(text: str) -> tuple[int, int]:
+    """K and N of `--part K/N`. Raises ValueError for what is no part."""
+    turn, parts = (int(number) for number in text.split("/"))
+    if not 0 <= turn < parts:
+        raise ValueError(f"{text}: K is from 0 to N - 1")
+    return turn, parts
+
+
+def of_part(tests: Iterable[str], turn: int, parts: int) -> frozenset[str]:
+    """The tests of every `parts`th file, from number `turn` on; files share fixtures and stay whole."""
+    files: dict[str, list[str]] = {}
+    for test in tests:
+        files.setdefault(test.partition("::")[0], []).append(test)
+    return frozenset(test for file in sorted(files)[turn::parts] for test in files[file])
 
 
 def durations(lines: Iterable[str]) -> dict[str, float]:

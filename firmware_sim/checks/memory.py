@@ -199,6 +199,8 @@ def _left_out(one: _Open, number: int, output: CallTensor, places: Places) -> It
     call = one.call
     if output.values or call.in_place(output):
         return
+    if call.kind != GLOBAL and not call.is_tile(output):
+        return  # it stores a tile: which one is not told, and who reads what nobody wrote finds it
     if call.is_tile(output):
         wanted, space = output.tile_elements(0), Space.LOCAL
     else:

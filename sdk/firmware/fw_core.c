@@ -166,6 +166,8 @@ void fw_emit_bd(uint32_t *descriptor) {
     check_may_issue();
     if (fw.scope == FW_SCOPE_LOCAL && fw.gathers)
         fw_refuse("the local function of layer %s computes, though it gets its inputs in DDR; it only loads then", fw.layer);
+    if (fw.scope == FW_SCOPE_LOCAL && fw.scatters)
+        fw_refuse("the local function of layer %s computes, though its output is in DDR; it only stores then", fw.layer);
     if (fw.bd_id >= FW_ID_LIMIT || fw.bd_pending == fw.platform->capacity) split();
     bd_set_cmd_id_tpu(descriptor, ++fw.bd_id);
     bd_set_cmd_id_gdma(descriptor, fw.parallel ? fw.gdma_start : fw.gdma_id);

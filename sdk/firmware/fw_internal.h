@@ -33,6 +33,7 @@ typedef struct {
     fw_scope scope;
     bool gathers; /* the local function loads its output from inputs in DDR: a load of the program's */
     bool turns;   /* the local function is a built-in one, which may move data within local memory */
+    bool scatters; /* the local function stores its output in DDR: a store of the program's */
     bool apart;   /* the next copy is one of these: the program orders it as it does its own */
     /* The layer whose function runs, for messages; NULL outside layers. Commands keep it until the
      * request ends. */

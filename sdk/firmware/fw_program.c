@@ -31,7 +31,7 @@ static void check_places(const program *p, const step *s, const fw_step_kind *ta
                     (unsigned)s->index, (unsigned)i);
     }
     for (uint32_t i = 0; i < s->record->out_num; i++)
-        if ((p->records[s->out[i]].kind == FW_TENSOR_LOCAL) != takes->local_out)
+        if ((p->records[s->out[i]].kind == FW_TENSOR_LOCAL) != takes->local_out && !fw_step_scatters(p, s))
             fw_fail(FW_STATUS_BAD_MESSAGE, "step %u: output %u is in the wrong memory for this step",
                     (unsigned)s->index, (unsigned)i);
 }

@@ -40,6 +40,8 @@ fw_layer_args fw_step_call(const step *s, const tpu_tensor_t *in, tpu_tensor_t *
 void fw_step_run(program *p, const step *s);
 /* Whether a local function loads its output itself, from inputs in DDR. */
 bool fw_step_gathers(const program *p, const step *s);
+/* Whether a local function stores its output itself, from an input in local memory. */
+bool fw_step_scatters(const program *p, const step *s);
 /* Notes that a step is done, for those that wait for it. */
 void fw_step_mark(program *p, uint32_t index);
 

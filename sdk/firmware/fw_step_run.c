@@ -116,8 +116,9 @@ static void call_layer(program *p, const step *s) {
     fw_layer_args args = fw_step_call(s, in, out);
     fw.gathers = fw_step_gathers(p, s);
     fw.turns = local && !fw.gathers && r->op_type >= FW_BUILTIN_OP_BASE;
+    fw.scatters = fw_step_scatters(p, s);
     fw_layer_run(local ? FW_CALL_LOCAL : FW_CALL_GLOBAL, &args);
-    fw.gathers = fw.turns = false;
+    fw.gathers = fw.turns = fw.scatters = false;
     if (fw.parallel != parallel)
         fw_fail(FW_STATUS_ASSERT, "layer %s: global function returned inside a parallel section%s", s->label,
                 fw_opened());

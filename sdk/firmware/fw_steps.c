@@ -73,3 +73,10 @@ bool fw_step_gathers(const program *p, const step *s) {
         if (p->records[s->in[i]].kind == FW_TENSOR_LOCAL || p->records[s->in[i]].kind == FW_TENSOR_L2) return false;
     return r->in_num > 0;
 }
+
+bool fw_step_scatters(const program *p, const step *s) {
+    const fw_step *r = s->record;
+    return r->opcode == FW_STEP_LOCAL && r->op_type >= FW_BUILTIN_OP_BASE && p->run->mode != FW_MODE_DYNAMIC &&
+           r->in_num == 1 && r->out_num == 1 && p->records[s->in[0]].kind == FW_TENSOR_LOCAL &&
+           p->records[s->out[0]].kind != FW_TENSOR_LOCAL && p->records[s->out[0]].kind != FW_TENSOR_L2;
+}

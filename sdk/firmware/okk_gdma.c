@@ -35,11 +35,12 @@ static void check_stride(const dim4 *stride, const dim4 *shape, const char *whic
 }
 
 /* In a local function data is in local memory already; the exceptions are inputs that the compiler put into L2, what
- * the program takes for the load of the function's output, and what built-in layers move within local memory. */
+ * the program takes for the load or the store of the function's output, and what built-in layers move within local
+ * memory. */
 void fw_gdma_check_scope(int direction, uint64_t source) {
     fw.apart = false;
     if (fw.scope != FW_SCOPE_LOCAL) return;
-    fw.apart = fw.turns && direction == GDMA_DIRECTION_L2L;
+    fw.apart = direction == GDMA_DIRECTION_L2S ? fw.scatters : fw.turns && direction == GDMA_DIRECTION_L2L;
     bool from_l2 = source >= CHIP_L2_BASE && source < CHIP_L2_BASE + CHIP_L2_BYTES;
     const bool allowed = fw.gathers ? direction == GDMA_DIRECTION_S2L || direction == GDMA_DIRECTION_L2L
                                     : fw.apart || (direction == GDMA_DIRECTION_S2L && from_l2);

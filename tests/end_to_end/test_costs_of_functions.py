@@ -30,6 +30,8 @@ CYCLES = {
     "LOG": 36,
     "RECIPROCAL": 26,
     "SQRT": 26,
+    "SIN": 32,
+    "COS": 34,
 }
 QUOTIENT = 51
 

@@ -139,6 +139,8 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], float, float, float, float]
     "IS_INF": (np.isinf, 1, 1, 0, 0),
     "SWISH": (lambda x: x / (1 + np.exp(-1.75 * x)), 1.75, 0, 2e-5, _TAIL),
     "MISH": (lambda x: x * np.tanh(_softplus(x)), 0, 0, 2e-6, _TAIL),
+    "SIN": (lambda x: np.sin(np.where(np.abs(x) > 3e6, np.nan, x)), 0, 0, 0, 2e-7),
+    "COS": (lambda x: np.cos(np.where(np.abs(x) > 3e6, np.nan, x)), 0, 0, 0, 2e-7),
 }
 
 
@@ -248,6 +250,21 @@ def test_errors_in_negative_tails(toolkit: Toolkit, name: str, least: float, rel
     want = FUNCTIONS[name][0](x.astype(np.float64))
     kept = np.abs(want) > least
     compare(unary(toolkit, name, x)[kept], want[kept], relative, 0)
+
+
+@pytest.mark.parametrize("name", ["SIN", "COS"])
+def test_angles_up_to_the_last(toolkit: Toolkit, name: str) -> None:
+    """Many turns, and around all multiples of a quarter of one at which anything changes."""
+    rng = np.random.default_rng(5)
+    quarters = np.concatenate([np.arange(-9, 10), np.arange(4090, 4100), rng.integers(0, 1_909_000, 3000)])
+    parts = [_near(math.pi / 2 * quarters), rng.uniform(-3e6, 3e6, 20_000), rng.uniform(-9000, 9000, 20_000)]
+    x = np.concatenate([*parts, [3e6, -3e6]]).astype(np.float32)
+    x = x[np.abs(x) <= 3e6]
+    compare(unary(toolkit, name, x), FUNCTIONS[name][0](x.astype(np.float64)), 0, 2e-7)
+    if name == "SIN":
+        small = x[np.abs(x) < 1.57]
+        compare(unary(toolkit, name, small), np.sin(small.astype(np.float64)), 2e-7, SMALLEST)
+    assert np.abs(unary(toolkit, name, x)).max() <= 1
 
 
 def test_swish_with_a_of_1_is_exact_in_its_tail(toolkit: Toolkit) -> None:

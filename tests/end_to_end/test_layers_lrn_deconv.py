@@ -166,6 +166,17 @@ def test_a_transposed_convolution_that_is_cut_over_input_channels(toolkit: Toolk
     check_transposed(toolkit, x, w, stride=(8, 8), pads=(4, 4, 4, 4))
 
 
+@pytest.mark.parametrize("layer", ["TPU_CONV", "TPU_DECONV"])
+def test_the_bits_do_not_depend_on_the_tiles(toolkit: Toolkit, layer: str) -> None:
+    """Weights that could be loaded in parts, of some input channels each, whose sums have another order."""
+    param = {"groups": 1, **window_param((9, 9), (1, 1), (4, 4, 4, 4), (1, 1))}
+    results = [
+        run(toolkit, layer, sample(1, 64, 9, 9), param, [sample(64, 64, 9, 9, seed=1)], opt=opt)[0]
+        for opt in (0, 1)
+    ]
+    assert np.array_equal(results[0], results[1])
+
+
 @pytest.mark.parametrize("opt", [1, 0])
 def test_several_windows_one_after_the_other(toolkit: Toolkit, opt: int) -> None:
     """Convolution, maximum, grouped and transposed convolution, average: halos through all of them."""

@@ -242,19 +242,22 @@ def test_depth_to_space_and_back(
     else:
         want = x.reshape(n, block, block, c, h, w).transpose(0, 3, 4, 1, 5, 2)
     want = want.reshape(n, c, h * block, w * block)
-    param = {"block": block, "crd": crd}
-    check(toolkit, "TPU_DEPTH_TO_SPACE", param, x, want)
-    check(toolkit, "TPU_SPACE_TO_DEPTH", param, want, x)
+    check(toolkit, "TPU_DEPTH_TO_SPACE", {"block_h": block, "block_w": block, "crd": crd}, x, want)
+    check(toolkit, "TPU_SPACE_TO_DEPTH", {"block": block, "crd": crd}, want, x)
 
 
 def test_blocks_that_are_impossible(toolkit: Toolkit) -> None:
     x = sample((1, 8, 6, 6))
-    for block, crd in ((0, 0), (3, 0), (2, 2), (40000, 0)):
-        refused(toolkit, "TPU_DEPTH_TO_SPACE", {"block": block, "crd": crd}, x)
+    for rows, columns, crd, height in (
+        *((0, 1, 0, 0), (1, 0, 0, 0), (3, 3, 0, 0), (2, 2, 2, 0), (40000, 1, 0, 0), (1, 40000, 0, 0)),
+        *((2, 1, 0, 10), (2, 1, 0, 13), (2, 1, 0, -1)),
+    ):
+        param = {"block_h": rows, "block_w": columns, "crd": crd, "height": height}
+        refused(toolkit, "TPU_DEPTH_TO_SPACE", param, x)
     for block, crd in ((0, 0), (4, 0), (2, -1)):
         refused(toolkit, "TPU_SPACE_TO_DEPTH", {"block": block, "crd": crd}, x)
-    for op in ("TPU_DEPTH_TO_SPACE", "TPU_SPACE_TO_DEPTH"):
-        refused(toolkit, op, {"block": 2}, sample((8, 6, 6)))
+    refused(toolkit, "TPU_DEPTH_TO_SPACE", {"block_h": 2, "block_w": 2}, sample((8, 6, 6)))
+    refused(toolkit, "TPU_SPACE_TO_DEPTH", {"block": 2}, sample((8, 6, 6)))
 
 
 # ---- more elements than before ----

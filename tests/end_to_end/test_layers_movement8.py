@@ -58,7 +58,7 @@ KEPT: dict[str, tuple[str, Any, Any]] = {
     "found": ("TPU_RESHAPE", {"dims": 3, "shape": (-1, 30, 12)}, lambda x: x.reshape(-1, 30, 12)),
     "one more": ("TPU_EXPAND_DIMS", {"axis": 2}, lambda x: x[:, :, None]),
     "tiled": ("TPU_TILE", {"repeats": (1, 2, 1, 3)}, lambda x: np.tile(x, (1, 2, 1, 3))),
-    "to space": ("TPU_DEPTH_TO_SPACE", {"block": 2, "crd": 1},
+    "to space": ("TPU_DEPTH_TO_SPACE", {"block_h": 2, "block_w": 2, "crd": 1},
                  lambda x: x.reshape(-1, 3, 2, 2, 6, 5).transpose(0, 1, 4, 2, 5, 3).reshape(-1, 3, 12, 10)),
     "to depth": ("TPU_SPACE_TO_DEPTH", {"block": 1}, lambda x: x),
     "windows": ("TPU_UNFOLD", {"planes": 1, **dict.fromkeys(("kernel_d", "stride_d", "dilation_d"), 1),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from firmware_sim.errors import TpulayerError
 from tests.support.examples import examples
 from tests.support.layer_checks import refused
+from tests.support.quantised import check, integers
 from tpulayer import BINARY_ADD, Graph
 from user_layers.toolkit import Toolkit
 
@@ -65,6 +66,22 @@ def test_any_matrices(toolkit: Toolkit, data: st.DataObject, how: tuple[int, boo
         assert np.array_equal(got, want[:1])
 
 
+@examples(12)
+@given(st.data(), st.sampled_from(("int8", "uint8", "int16")))
+def test_integers(toolkit: Toolkit, data: st.DataObject, dtype: str) -> None:
+    """Batches that share words, words that are not full, and what is made of them keeps type and scale."""
+    batch, height, width, channels = (data.draw(st.integers(1, most)) for most in (9, 9, 9, 150))
+    x = integers((batch, height * width, channels), dtype)
+
+    def layers(graph: Graph) -> None:
+        graph.add_tpu_layer("TPU_TURN", ["x"], {"height": height, "width": width}, ["y"])
+        graph.add_tpu_layer("TPU_TURN", ["y"], {"height": 0, "width": 0}, ["z"])
+        for name in ("y", "z"):
+            graph.add_output(name)
+
+    check(toolkit, layers, {"x": x}, [0.5], [turned(x, (height, width)), x])
+
+
 @pytest.mark.parametrize("shape", [(1, 64, 56, 56), (2, 3136, 64), (1, 4097, 8), (1, 8, 4097)])
 def test_large_ones(toolkit: Toolkit, shape: tuple[int, ...]) -> None:
     """Also with more rows, or columns, than a tensor in local memory has channels."""
@@ -82,6 +99,6 @@ def test_wrong_parameters(toolkit: Toolkit) -> None:
     refused(toolkit, "TPU_TURN", {"height": 0, "width": 0}, sample((6, 5)))
     with pytest.raises(TpulayerError):
         graph = Graph(name="net", toolkit=toolkit)
-        graph.add_input("x", (2, 3, 4), np.int32)
+        graph.add_input("x", (2, 3, 4), np.int8)
         graph.add_tpu_layer("TPU_TURN", ["x"], {"height": 0, "width": 0}, ["y"])
         graph.compile()

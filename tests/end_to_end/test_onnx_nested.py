@@ -53,3 +53,30 @@ def test_others_stay_as_they_are() -> None:
     nested = nest_concatenations(model)
     assert nested.nodes[:4] == model.nodes[:4]
     assert nested.nodes[4].inputs == ("a", "x", "y")
+
+
+def test_a_token_that_is_put_in_front_and_cut_out_again(toolkit: Toolkit) -> None:
+    """Part of a concatenation, slice of it: the same bytes in DDR, which a group loads by either name."""
+    rng = np.random.default_rng(0)
+    constants = {name: 0.1 * rng.standard_normal((256, 256)).astype(np.float32) for name in "wvu"}
+    constants |= {"bias": rng.standard_normal(256).astype(np.float32), "ones": np.ones(256, np.float32)}
+    constants |= {name: np.array([n]) for name, n in (("zero", 0), ("one", 1), ("end", 1000))}
+    nodes = [
+        node("LayerNormalization", "token ones", "first"),
+        node("MatMul", "first w", "product"),
+        node("Add", "product bias", "part"),
+        node("Slice", "x one end one", "others"),
+        node("Concat", "part others", "all", axis=1),
+        node("LayerNormalization", "all ones", "normal"),
+        node("MatMul", "normal v", "mixed"),
+        node("Add", "mixed bias", "shifted"),
+        node("Slice", "all zero one one", "cut"),
+        node("Slice", "shifted zero one one", "changed"),
+        node("Add", "cut changed", "sum"),
+        node("LayerNormalization", "sum ones", "last"),
+        node("MatMul", "last u", "y"),
+    ]
+    model = make_model(nodes, {"token": (1, 1, 256), "x": (1, 50, 256)}, ["y", "all"], constants)
+    x = {"token": rng.standard_normal((1, 1, 256)), "x": rng.standard_normal((1, 50, 256))}
+    for opt in (1, 2):
+        equals_onnxruntime(toolkit, model, {k: v.astype(np.float32) for k, v in x.items()}, opt=opt)

@@ -33,7 +33,7 @@ def model(*arguments: Any) -> Model:
 
 
 def transposed(
-    shape: tuple[int, int, int, int],
+    shape: tuple[int, ...],
     outs: int,
     kernel: int,
     stride: int,
@@ -41,16 +41,16 @@ def transposed(
     more: int,
     bias: bool = True,
 ) -> Any:
-    """A transposed convolution; more: output_padding."""
-    rng = np.random.default_rng(kernel)
-    constants = {"w": rng.standard_normal((shape[1], outs, kernel, kernel)).astype(np.float32)}
+    """A transposed convolution, of lines or pictures; more: output_padding."""
+    rng, rank = np.random.default_rng(kernel), len(shape) - 2
+    constants = {"w": rng.standard_normal((shape[1], outs, *[kernel] * rank)).astype(np.float32)}
     if bias:
         constants["b"] = rng.standard_normal(outs).astype(np.float32)
     node = helper.make_node(
         *("ConvTranspose", ["x", *constants], ["y"]),
-        strides=[stride, stride],
-        pads=[pad, pad, pad, pad],
-        output_padding=[more, more],
+        strides=[stride] * rank,
+        pads=[pad] * 2 * rank,
+        output_padding=[more] * rank,
     )
     return make_model([node], {"x": shape}, ["y"], constants)
 
@@ -59,13 +59,21 @@ def transposed(
 @given(
     st.tuples(st.integers(1, 2), st.integers(1, 5), st.integers(2, 7), st.integers(2, 7)),
     *(st.integers(1, 4), st.integers(1, 9), st.integers(2, 4), st.integers(0, 4), st.integers(0, 3)),
-    st.booleans(),
+    *(st.booleans(), st.booleans()),
 )
 def test_the_same_values(
-    shape: tuple[int, int, int, int], outs: int, kernel: int, stride: int, pad: int, more: int, bias: bool
+    shape: tuple[int, ...],
+    outs: int,
+    kernel: int,
+    stride: int,
+    pad: int,
+    more: int,
+    bias: bool,
+    line: bool,
 ) -> None:
     """As onnxruntime computes both, whatever it costs here."""
     assume(pad < kernel and more < stride)
+    shape = shape[:3] if line else shape
     assume(all((n - 1) * stride + kernel - 2 * pad + more > 0 for n in shape[2:]))
     plain = model(shape, outs, kernel, stride, pad, more, bias)
     with pytest.MonkeyPatch.context() as patch:
@@ -91,6 +99,16 @@ def test_super_resolution(toolkit: Toolkit) -> None:
     graph.compile()
     (difference,) = compare(["y"], graph.run(x), reference(load_model(proto), x))
     assert difference.relative <= TOLERANCE
+
+
+def test_sound_from_frames(toolkit: Toolkit) -> None:
+    """Lines: a decoder's last layer, through the whole of compiling, dynamic too."""
+    shape = (1, 256, 90)
+    x = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
+    proto = transposed(shape, 1, 16, 8, 0, 0)
+    graph = equals_onnxruntime(toolkit, proto, x)
+    assert "DECONV" not in {node.op.short for node in graph.resolve().nodes}
+    equals_onnxruntime(toolkit, proto, x, dynamic=True)
 
 
 def test_many_channels_stay_as_they_are() -> None:

@@ -56,6 +56,15 @@ def test_cut_and_joined(toolkit: Toolkit, height: int, rows: int, dtype: str) ->
     check(toolkit, one_layer("TPU_STRIPS_JOIN", {"height": height}), {"x": behind}, [SCALE], [x])
 
 
+@pytest.mark.parametrize(("height", "rows"), [(8, 2), (197, 50)])
+def test_rows_of_pixels(toolkit: Toolkit, height: int, rows: int) -> None:
+    """Tensors of three dimensions are pictures of one column."""
+    x = integers((1, 70, height), "int8")
+    strips = cut(x[..., None], rows)[..., 0]
+    check(toolkit, one_layer("TPU_STRIPS_CUT", {"rows": rows}), {"x": x}, [SCALE], [strips])
+    check(toolkit, one_layer("TPU_STRIPS_JOIN", {"height": height}), {"x": strips}, [SCALE], [x])
+
+
 def test_one_number_for_all(toolkit: Toolkit) -> None:
     x = integers((1, 70, 3, 5), "int8")
     wanted = np.repeat(x, 4, 0)

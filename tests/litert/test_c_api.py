@@ -15,12 +15,12 @@ pytest.importorskip("ai_edge_litert", reason="needs LiteRT: pip install 'ai-edge
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two partitions around a sine, outside of any workspace."""
+    """Two partitions around an angle, which no layer computes, outside of any workspace."""
     monkeypatch.chdir(tmp_path)
     b = Layers()
     x = b.conv(b.conv(b.given("image", 1, 16, 16, 3), 8, 3, 2, 1), 8, 3, 1, 1)
     path = tmp_path / "model.tflite"
-    path.write_bytes(b.file(y=b.mean(b.each("SIN", x), 1, 2, keep=False)))
+    path.write_bytes(b.file(y=b.mean(b.net.op("ATAN2", [x, x], (1, 8, 8, 8)), 1, 2, keep=False)))
     return path
 
 

@@ -37,7 +37,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _two_parts() -> bytes:
-    """A sine, which no layer computes, between two partitions."""
+    """An angle, which no layer computes, between two partitions."""
     net = Net()
     x = net.input((1, 8, 9, 3))
     rng = np.random.default_rng(0)
@@ -45,7 +45,8 @@ def _two_parts() -> bytes:
     bias = net.const(rng.standard_normal(4).astype(np.float32))
     told: Any = {"stride_h": 2, "stride_w": 2, "dilation_h_factor": 1, "dilation_w_factor": 1, "padding": 0}
     y = net.op("CONV_2D", [x, weights, bias], (1, 4, 5, 4), **told, fused_activation_function=3)
-    y = net.op("SIN", [net.op("ADD", [y, y], (1, 4, 5, 4), fused_activation_function=0)], (1, 4, 5, 4))
+    y = net.op("ADD", [y, y], (1, 4, 5, 4), fused_activation_function=0)
+    y = net.op("ATAN2", [y, y], (1, 4, 5, 4))
     mean = net.op("MEAN", [y, net.const([1, 2], "int32")], (1, 4), keep_dims=False)
     net.outputs = [mean]
     return to_bytes(net, signature={"image": x, "mean": mean})
@@ -117,7 +118,7 @@ def test_the_report_says_why_an_operation_stays(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(_two_parts())
     with Toolkit() as toolkit:
-        assert left_on_cpu(path, toolkit) == ["TFLite SIN t5: there is no layer for this operation"]
+        assert left_on_cpu(path, toolkit) == ["TFLite ATAN2 t5: there is no such operation here"]
 
 
 def test_commands(tmp_path: Path) -> None:
@@ -172,7 +173,8 @@ def test_a_custom_operation_is_the_users_layer(tmp_path: Path, demo_workspace: P
     x = net.input((2, 5, 6, 3))
     middle = net.op("NEG", [x], (2, 5, 6, 3))
     made = net.op("TPU_CROP", [middle], (2, 3, 5, 3), custom=True, before=[0, 1, 1, 0], after=[0, 1, 0, 0])
-    net.outputs = [net.op("SIN", [net.op("RELU", [made], (2, 3, 5, 3))], (2, 3, 5, 3))]
+    positive = net.op("RELU", [made], (2, 3, 5, 3))
+    net.outputs = [net.op("ATAN2", [positive, positive], (2, 3, 5, 3))]
     path = tmp_path / "crop.tflite"
     path.write_bytes(to_bytes(net, signature={"image": x, "cropped": net.outputs[0]}))
     picture = image((2, 5, 6, 3))["image"]

@@ -29,10 +29,11 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def ahead(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two partitions around a sine, compiled."""
+    """Two partitions around an angle, which no layer computes, compiled."""
     folder = tmp_path_factory.mktemp("ahead")
     b = Layers()
-    x = b.each("SIN", b.conv(b.given("image", 1, 16, 16, 3), 8, 3, 2, 1))
+    x = b.conv(b.given("image", 1, 16, 16, 3), 8, 3, 2, 1)
+    x = b.net.op("ATAN2", [x, x], (1, 8, 8, 8))
     (folder / "model.tflite").write_bytes(b.file(y=b.mean(x, 1, 2, keep=False)))
     before = Path.cwd()
     os.chdir(folder)

@@ -19,7 +19,7 @@ from user_layers.delegates.litert import LiteRtModel, counters
 pytest.importorskip("ai_edge_litert", reason="needs LiteRT: pip install 'ai-edge-litert==2.3.*'")
 TRIED = int(os.environ.get("TPULAYER_LITERT_EXAMPLES", "2"))
 # What no layer does, or LiteRT does not tell a plugin enough about, or is computed before it runs.
-NOT_ON_TPU = {"COS", "GATHER_ND", "LOCAL_RESPONSE_NORMALIZATION", "SIN", "ZEROS_LIKE"}
+NOT_ON_TPU = {"LOCAL_RESPONSE_NORMALIZATION", "ZEROS_LIKE"}
 
 
 @pytest.mark.parametrize("kind", CASES)

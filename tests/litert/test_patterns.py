@@ -26,7 +26,7 @@ UNARY = (
 )
 BINARY = ("ADD", "DIV", "FLOOR_DIV", "MAXIMUM", "MINIMUM", "MUL", "POW", "SQUARED_DIFFERENCE", "SUB")
 REDUCED = ("SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD")
-LEFT = {"COS", "SIN", "ZEROS_LIKE"}  # without a layer; computed before anything runs
+LEFT = {"ZEROS_LIKE"}  # computed before anything runs
 TOLD: dict[str, Any] = {
     "GELU": {"approximate": False},
     "SOFTMAX": {"beta": 1.0},

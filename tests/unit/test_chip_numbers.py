@@ -65,6 +65,7 @@ ALLOWED = {
     "okk_common.c: unsigned int okk_64_byte_aligned_feature_size": "what the function's name says",
     "bm_atomic_gdma.c: if (param->dst_global_mem_addr % 512 != 0)": "bytes of DDR",
     "bm_device_binary.c: shift_C(u, u, -31,": "bits of a word",
+    "bm_layer_functions.c: shift_C(t0, t0, 31,": "bits of a word",
     "bm_device_cast.c: bm_word(0xffff)": "the low half of a word",
     "bm_device_cast.c: bm_word(0x8000)": "the sign of a half word",
     "bm_device_matmul.c: #define ROWS_MAX 512": "the layer's own choice",

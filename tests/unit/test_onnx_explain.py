@@ -28,11 +28,11 @@ from user_layers.toolkit import Toolkit
 
 
 def _model() -> Any:
-    """A convolution and a product on the TPU, two sums on the CPU and what only follows them."""
+    """A convolution and a product on the TPU, two angles on the CPU and what only follows them."""
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], pads=[1] * 4, name="conv"),
-        helper.make_node("CumSum", ["a", "axis"], ["b"], name="sums"),
-        helper.make_node("CumSum", ["b", "axis"], ["c"], name="sums again"),
+        helper.make_node("Tan", ["a"], ["b"], name="angles"),
+        helper.make_node("Tan", ["b"], ["c"], name="angles again"),
         helper.make_node("Cast", ["c"], ["d"], to=11),
         helper.make_node("Sqrt", ["d"], ["e"]),
         helper.make_node("Cast", ["e"], ["f"], to=1),
@@ -40,7 +40,6 @@ def _model() -> Any:
     ]
     constants = {
         "w": np.ones((4, 3, 3, 3), np.float32),
-        "axis": np.int64(1),
         "m": np.ones((6, 2), np.float32),
     }
     return make_model(nodes, {"x": (1, 3, 5, 6)}, ["y"], constants)
@@ -55,11 +54,11 @@ def test_operations_gaps_and_what_follows(toolkit: Toolkit) -> None:
     assert [(one.name, one.tpu, one.cpu) for one in found.operations[:3]] == [
         ("Conv", 1, 0),
         ("MatMul", 1, 0),
-        ("CumSum", 0, 2),
+        ("Tan", 0, 2),
     ]
     assert found.macs == 4 * 5 * 6 * 27 + 4 * 5 * 2 * 6 and found.cpu_macs == 0
     (gap, *others) = found.gaps
-    assert gap == Gap("CumSum", "there is no layer for this operation", True, ["sums", "sums again"])
+    assert gap == Gap("Tan", "there is no layer for this operation", True, ["angles", "angles again"])
     assert all("float64" in other.reason for other in others)
     assert found.cpu == sum(len(gap.nodes) for gap in found.gaps) + found.follows
     assert not found.warning("m.onnx")
@@ -73,12 +72,12 @@ def test_text_and_json_say_the_same(toolkit: Toolkit, tmp_path: Path) -> None:
             ExplainOptions(tmp_path / "m.onnx", json=as_json), tmp_path / "m.onnx", None, said.append, toolkit
         )
     assert "2 of 7 nodes on the TPU, 5 on the CPU in 1 part" in said[0]
-    assert "  a layer of your own: tpulayer add_layer my_cum_sum" in said[0].splitlines()
-    assert "  and then: tpulayer compile --map CumSum=TPU_MY_CUM_SUM" in said[0].splitlines()
+    assert "  a layer of your own: tpulayer add_layer my_tan" in said[0].splitlines()
+    assert "  and then: tpulayer compile --map Tan=TPU_MY_TAN" in said[0].splitlines()
     answer = json.loads(said[1])
     assert answer["nodes"] == {"tpu": 2, "cpu": 5, "cpu_parts": 1}
-    assert answer["gaps"][0]["nodes"] == ["sums", "sums again"]
-    assert {one["name"] for one in answer["operations"]} == {"Conv", "MatMul", "CumSum", "Cast", "Sqrt"}
+    assert answer["gaps"][0]["nodes"] == ["angles", "angles again"]
+    assert {one["name"] for one in answer["operations"]} == {"Conv", "MatMul", "Tan", "Cast", "Sqrt"}
 
 
 def test_the_command(
@@ -123,10 +122,10 @@ def _warned(nodes: Sequence[Any], constants: dict[str, Any], toolkit: Toolkit, p
 
 
 def test_a_warning_where_nothing_runs_on_the_tpu(toolkit: Toolkit, tmp_path: Path) -> None:
-    nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"])]
-    (line,) = _warned(nodes, {"axis": np.int64(1)}, toolkit, tmp_path)
+    nodes = [helper.make_node("Tan", ["x"], ["y"])]
+    (line,) = _warned(nodes, {}, toolkit, tmp_path)
     assert line == (
-        "warning: nothing of this model runs on the TPU: CumSum (1 node): there is no layer for this "
+        "warning: nothing of this model runs on the TPU: Tan (1 node): there is no layer for this "
         f"operation; `tpulayer explain {tmp_path / 'm.onnx'}` says what would help"
     )
 

@@ -24,6 +24,8 @@ from user_layers.compiler.order import order_nodes
 from user_layers.compiler.partition import partition
 from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.prepare import prepare_constants
+from user_layers.compiler.stacked import stack_rows
+from user_layers.graph import GraphBuilder
 from user_layers.graph.shapes import infer_shapes
 from user_layers.toolkit import Toolkit
 
@@ -186,6 +188,27 @@ def test_mode_order_partition_and_aliases(prepared: DescribedNet, golden: Golden
             ]
         ),
     )
+
+
+def test_rows_as_channels(toolkit: Toolkit, golden: Golden) -> None:
+    """Of two convolutions the one with few output channels."""
+    graph = GraphBuilder(name="net", toolkit=toolkit)
+    graph.add_input("x", (1, 16, 95, 200))
+    window = {
+        f"{what}_{axis}": one
+        for what, one in (("kernel", 3), ("stride", 1), ("dilation", 1))
+        for axis in "hw"
+    }
+    window |= dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 1)
+    for source, name, channels in (("x", "few", 12), ("f", "many", 64)):
+        weights = np.ones((channels, {"x": 16, "f": 12}[source], 3, 3), np.float32)
+        inputs = [source, graph.add_const(f"{name}:w", weights)]
+        graph.add_tpu_layer("TPU_CONV", inputs, {"groups": 1, **window}, [name])
+        if name == "few":
+            graph.add_tpu_layer("TPU_UNARY", ["few"], None, ["f"])
+    stacked = stack_rows(graph, infer_shapes(graph))
+    assert stacked is not None
+    golden("passes/stacked.txt", net_text(gather_attributes(infer_shapes(stacked), toolkit)))
 
 
 @pytest.mark.parametrize("opt", [0, 1, 2])

@@ -75,3 +75,18 @@ def test_a_log_without_durations_is_refused(tmp_path: Path, capsys: pytest.Captu
         thorough.main([str(tmp_path / "log")])
     assert ended.value.code == 2 and "--durations=0" in capsys.readouterr().err
     assert thorough.LIST.read_text() == before
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_each_test_of_the_list_has_its_turn_and_files_stay_whole(parts: int) -> None:
+    listed = thorough.read()
+    found = [thorough.of_part(listed, turn, parts) for turn in range(parts)]
+    assert sum(map(len, found)) == len(listed) and frozenset().union(*found) == listed
+    files = [{test.partition("::")[0] for test in part} for part in found]
+    assert sum(map(len, files)) == len(set().union(*files))
+
+
+@pytest.mark.parametrize("text", ["2/2", "-1/2", "0/0", "1", "a/b", "1/2/3"])
+def test_what_is_no_part(text: str) -> None:
+    with pytest.raises(ValueError):
+        thorough.part(text)

@@ -19,7 +19,12 @@ _INPUT_TYPES = (TType.NEURON, TType.COEFF, TType.COEFF_NEURON, TType.NEURON_SHAP
 # Built-in layers whose local functions take their inputs in DDR: the call is the load of what they make.
 _GATHERS = frozenset(("TPU_UNFOLD",))
 # Those whose local functions run on the DMA engine, within local memory.
-_TURNS = frozenset(("TPU_TURN",))
+_TURNS = frozenset(("TPU_DEPTH_TO_SPACE", "TPU_TURN"))
+# Those that can also be the store of what they make: their local functions take the output in DDR too.
+_SCATTERS = frozenset(("TPU_DEPTH_TO_SPACE",))
+# Those that make several rows and columns of one: how many of the input a part of the output needs depends on
+# where it begins, with which a descriptor is not asked.
+_SPREADS = frozenset(("TPU_DEPTH_TO_SPACE", "TPU_UPSAMPLE"))
 
 # What every descriptor is asked, in the order in which that is used.
 _METHODS = (
@@ -103,6 +108,12 @@ class LayerAttributes:
         return self.node.op.is_builtin and self.node.op.op in _TURNS
 
     @property
+    def scatters(self) -> bool:
+        """Whether such a layer stores the tile that it makes itself, where its output lies in DDR. In nets
+        with fixed shapes only."""
+        return self.turns and self.node.op.op in _SCATTERS and not self.any_batch
+
+    @property
     def tile_index(self) -> int:
         """What the program says of the tiles that the layer makes (ProgramTensor.index)."""
         return LARGER if self.larger_tiles else 0
@@ -184,7 +195,10 @@ class LayerAttributes:
         rows = self._ask(f"backward_{axis}slice", extent)
         if rows < 1:
             raise self.nonsense(f"backward_{axis}slice({extent})", rows, "at least 1")
-        return self._ask(f"backward_{axis}idx", first), rows
+        start = self._ask(f"backward_{axis}idx", first)
+        if self.node.op.is_builtin and self.node.op.op in _SPREADS:
+            rows = self._ask(f"backward_{axis}idx", first + extent - 1) + 1 - start
+        return start, rows
 
     @cached_property
     def _rows_are_as_given(self) -> bool:

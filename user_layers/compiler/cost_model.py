@@ -88,12 +88,15 @@ class MeasuredCost:
             self._known[key] = self._measure(program)
         return self._known[key]
 
-    def layer(self, node: int, tiles: Sequence[TensorRecord], nbytes: int, where: Where) -> float:
+    def layer(
+        self, node: int, tiles: Sequence[TensorRecord], nbytes: int, where: Where, *, scatters: bool = False
+    ) -> float:
         """A call of the local function.
 
-        tiles: its inputs and outputs; nbytes: of its work buffer; where: asked when it was not timed before.
+        tiles: its inputs and outputs; nbytes: of its work buffer; where: asked when it was not timed before;
+        scatters: it stores its output in DDR.
         """
-        key = (*self._identity(node), *map(_shape_of, tiles), nbytes)
+        key = (*self._identity(node), *map(_shape_of, tiles), nbytes, scatters)
         if key not in self._known:
             attrs = self._described.attrs[node]
             program = Program()
@@ -106,6 +109,8 @@ class MeasuredCost:
                     indices.append(_add(program, TensorKind.L2, record.at(_L2_START)))
                 elif record.ttype == TType.NEURON_SHAPE:
                     indices.append(_add(program, TensorKind.COEFF, record))
+                elif scatters and i >= len(attrs.on_l2):
+                    indices.append(_add(program, TensorKind.NEURON, record.at(_DDR_START)))
                 else:
                     made = i >= len(attrs.on_l2)
                     indices.append(_add(program, TensorKind.LOCAL, record, attrs.tile_index if made else 0))

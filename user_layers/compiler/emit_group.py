@@ -61,7 +61,9 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
             else:
                 ins.append(tile(local.read[k, i], record))
         outs = [
-            tile(local.made[name], record, attrs.tile_index)
+            enter.in_ddr(name, record)
+            if tiles.scatterer(local.made[name]) is not None
+            else tile(local.made[name], record, attrs.tile_index)
             for name, record in zip(node.outputs, tiles.outputs(p, k), strict=True)
         ]
         address = local.work[k][p] if k in local.work else 0
@@ -78,11 +80,12 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
         if local.overlapped and op.after >= 0 and at[op.after] > waits[op.kind.engine]:
             waits[op.kind.engine] = at[op.after]
             steps.append(Step(StepOp.WAIT, bd_after=waits[Engine.BD], gdma_after=waits[Engine.GDMA]))
-        gatherer = tiles.gatherer(op.which) if op.kind is OpKind.LOAD else None
+        own = {OpKind.LOAD: tiles.gatherer, OpKind.STORE: tiles.scatterer}.get(op.kind)
+        mover = own(op.which) if own is not None else None  # a layer that is this transfer
         if op.kind is OpKind.LAYER or (op.kind is OpKind.MOVE and described.attrs[op.which].turns):
             layer(op.which, op.tile)
-        elif gatherer is not None:
-            layer(gatherer, op.tile)
+        elif mover is not None:
+            layer(mover, op.tile)
         elif op.kind is OpKind.MOVE:
             channels = concat_channels(described, op.which) or ()
             node = net.nodes[op.which]

@@ -13,7 +13,14 @@ from firmware_sim.wire import TensorRecord
 from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.flow import OpKind, Order
-from user_layers.compiler.local_memory import CostModel, LocalPlan, load_cycles, move_cycles, plan_local
+from user_layers.compiler.local_memory import (
+    CostModel,
+    LocalPlan,
+    load_cycles,
+    move_cycles,
+    plan_local,
+    store_cycles,
+)
 from user_layers.compiler.tiles import CutGroup, GroupTiles
 from user_layers.compiler.tiling import (
     AXES,
@@ -148,7 +155,7 @@ def timed(described: DescribedNet, group: Group, cost_model: CostModel) -> Group
         if op.kind is OpKind.LOAD:
             cycles = load_cycles(cost_model, tiles, op.which, op.tile, partial(where, op.tile))
         elif op.kind is OpKind.STORE:
-            cycles = cost_model.store(tiles.moved(op.which, op.tile))
+            cycles = store_cycles(cost_model, tiles, op.which, op.tile, partial(where, op.tile))
         elif op.kind is OpKind.MOVE:
             place = partial(where, op.tile, op.which)
             cycles = move_cycles(cost_model, tiles, op.which, op.tile, op.index, place)

@@ -50,8 +50,11 @@ class CostModel(Protocol):
     def copy(self, whole: TensorRecord) -> float:
         """A whole tensor from DDR to L2."""
 
-    def layer(self, node: int, tiles: Sequence[TensorRecord], nbytes: int, where: Where) -> float:
-        """tiles: of inputs and outputs; nbytes: of the work buffer; where: see Where."""
+    def layer(
+        self, node: int, tiles: Sequence[TensorRecord], nbytes: int, where: Where, *, scatters: bool = False
+    ) -> float:
+        """tiles: of inputs and outputs; nbytes: of the work buffer; where: see Where; scatters: the output is
+        in DDR."""
         ...
 
 
@@ -68,6 +71,20 @@ def load_cycles(
     if k is None:
         return cost_model.load(tiles.moved(v, p))
     return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(where, k))
+
+
+def store_cycles(
+    cost_model: CostModel,
+    tiles: GroupTiles,
+    v: int,
+    p: int,
+    where: Callable[[int], tuple[Sequence[TensorRecord], int]],
+) -> float:
+    """The same of storing it: a transfer, or the call of the layer that scatters it."""
+    k = tiles.scatterer(v)
+    if k is None:
+        return cost_model.store(tiles.moved(v, p))
+    return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(where, k), scatters=True)
 
 
 def move_cycles(cost_model: CostModel, tiles: GroupTiles, k: int, p: int, index: int, where: Where) -> float:
@@ -254,9 +271,10 @@ class _Planner:
             return cost_model.once((OpKind.LOAD, kind), ask)
 
         def store(v: int, p: int) -> float:
-            return cost_model.once(
-                (OpKind.STORE, tiles.kind_of_move(v, p)), lambda: cost_model.store(tiles.moved(v, p))
-            )
+            ask = partial(store_cycles, cost_model, tiles, v, p, partial(self._where, p))
+            k = tiles.scatterer(v)
+            kind = tiles.kind_of_move(v, p) if k is None else (k, tiles.kind_of_call(p, k))
+            return cost_model.once((OpKind.STORE, kind), ask)
 
         def layer(k: int, p: int) -> float:
             def ask() -> float:

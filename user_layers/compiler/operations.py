@@ -25,7 +25,8 @@ _CODES = {
 _HARD = frozenset(
     (
         *("SIGMOID", "TANH", "EXP", "LOG", "SQRT", "RECIPROCAL", "ELU", "SELU", "CELU", "SOFTPLUS"),
-        *("SOFTSIGN", "GELU", "GELU_TANH", "ERF", "SWISH", "MISH", "DIV", "POW", "MOD", "FMOD"),
+        *("SOFTSIGN", "GELU", "GELU_TANH", "ERF", "SWISH", "MISH", "SIN", "COS", "DIV", "POW", "MOD"),
+        *("FMOD",),
     )
 )
 _CONVOLUTIONS = ("TPU_CONV", "TPU_CONV_INT8")

@@ -1,6 +1,6 @@
 """The passes in their order. Each takes what earlier ones returned and reaches back to none.
 
-GraphBuilder -> shapes -> attributes -> prepared constants -> mode -> partition
+GraphBuilder -> shapes [-> rows as channels] -> attributes -> prepared constants -> mode -> partition
   static parts:  -> aliases -> groups, tiles, local memory
   dynamic parts: -> aliases -> groups, tiles, local memory -> Program, verified and stored as it is
 -> DDR -> static parts: Program -> verified -> recorded CommandGroups
@@ -30,6 +30,7 @@ from user_layers.compiler.partition import part_net, partition
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
 from user_layers.compiler.schedule import PartPlan, Schedule
+from user_layers.compiler.stacked import stack_rows
 from user_layers.compiler.strips import in_strips
 from user_layers.compiler.tiling import Ends
 from user_layers.compiler.trace import steps_of
@@ -68,9 +69,13 @@ def compile_graph(
     are those for commands that the controller issues, as it does in a dynamic net. ends: cut groups there,
     as `schedule` means it."""
     net = infer_shapes(graph)
+    free = opt == 2 and not dynamic and ends is None  # to run other layers than those of the graph
+    stacked = stack_rows(graph, net) if free else None
+    if stacked is not None:
+        graph, net = stacked, infer_shapes(stacked)
     plan, recorded = _planned(net, graph.toolkit, dynamic, opt, issued, ends)
     notes = []
-    strips = in_strips(graph, net) if opt == 2 and not dynamic and ends is None else None
+    strips = in_strips(graph, net) if free else None
     if strips is not None:
         other = _planned(infer_shapes(strips), graph.toolkit, dynamic, opt, issued)
         whole, cut = (_cycles(one, issued) for one in (recorded, other[1]))

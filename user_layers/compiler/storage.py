@@ -74,6 +74,8 @@ class _Sharing:
                 elif self.cut.described.attrs[k].gathers:
                     s = self._new(v, step, self._last_read(v, step))
                     s.load = v
+                elif k in self.cut.scatterers:
+                    s = self._scattered(step, k, v)
                 elif self.cut.described.attrs[k].turns:
                     s = self._turned(step, k, v)
                 else:
@@ -98,6 +100,14 @@ class _Sharing:
         self.moves.append(Move(k, 0, 0, begins))
         s.first = min(s.first, begins)
         source.moved = max(source.moved, begins)
+        return s
+
+    def _scattered(self, step: int, k: int, v: int) -> Storage:
+        """The memory of what the layer takes, which is stored as what it makes."""
+        s = self._where[self.cut.read[k, 0]]
+        s.values.append((v, 0))
+        s.last = max(s.last, step)
+        self._where[v] = s
         return s
 
     def _made_by_layer(self, step: int, k: int, v: int) -> Storage:

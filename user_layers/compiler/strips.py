@@ -17,8 +17,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
 
+import numpy as np
+
 from firmware_sim.wire import DType, StoreMode
-from user_layers.graph import GraphBuilder
+from user_layers.compiler.strips_tokens import on_tokens
+from user_layers.graph import BINARY_MUL, GraphBuilder
 from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net
 from user_layers.net.nodes import CALLER, LayerNode
@@ -46,6 +49,22 @@ class _Way:
 
 
 @dataclass(frozen=True)
+class _Known:
+    """net: with all shapes. tokens: its tensors whose rows are dimension 1 (strips_tokens.py)."""
+
+    net: Net
+    tokens: frozenset[str]
+
+    def cuts(self, name: str) -> bool:
+        """Whether a tensor may be strips."""
+        return name in self.tokens or _picture(self.net, name)
+
+    def height(self, name: str) -> int:
+        """Of a tensor that is cut."""
+        return self.net.tensors[name].shape[1 if name in self.tokens else 2]
+
+
+@dataclass(frozen=True)
 class _Stretch:
     """Layers that work on strips, and how many rows those of each tensor have."""
 
@@ -60,11 +79,14 @@ def in_strips(graph: G, net: Net) -> G | None:
     if not any(node.op.op == _DENSE for node in graph.nodes):
         return None
     nodes = [node for node in graph.nodes if all(name in net.tensors for name in node.outputs)]
+    on_rows, tokens = on_tokens(graph, net, nodes)
     ways = {k: way for k, node in enumerate(nodes) if (way := _way(graph, net, node)) is not None}
-    stretches = list(_stretches(net, nodes, ways))
+    ways |= dict.fromkeys(on_rows, _Way())
+    known = _Known(net, tokens)
+    stretches = list(_stretches(known, nodes, ways))
     if not stretches:
         return None
-    found: G = _Writing(graph, net, nodes, ways, stretches).graph()
+    found: G = _Writing(graph, known, nodes, ways, stretches).graph()
     return found
 
 
@@ -72,11 +94,11 @@ def in_strips(graph: G, net: Net) -> G | None:
 
 
 def _picture(net: Net, name: str) -> bool:
-    """Whether a tensor is one picture of bytes that can be cut."""
+    """Whether a tensor is one picture of bytes that can be cut, or a row of pixels."""
     one = net.tensors[name]
     return (
         one.data is None
-        and len(one.shape) == 4
+        and len(one.shape) in (3, 4)
         and one.shape[0] == 1
         and one.shape[2] >= _LEAST
         and one.store_mode is StoreMode.N4
@@ -97,6 +119,7 @@ def _way(graph: GraphBuilder, net: Net, node: LayerNode) -> _Way | None:
     if not node.op.is_builtin:
         return _users(graph, net, node, inputs)
     op, values = node.op.op, graph.toolkit.param_values(node.op, node.param)
+    rank = len(net.tensors[node.outputs[0]].shape)
     if op == "TPU_ELTWISE_INT8":
         ok = any(_picture(net, n) for n in inputs) and all(
             _picture(net, n) or _to_each(net, n) for n in inputs
@@ -106,12 +129,13 @@ def _way(graph: GraphBuilder, net: Net, node: LayerNode) -> _Way | None:
     if not ok:
         return None
     if op in _ELEMENTWISE:
-        flat = all(_rows(net.tensors[name].shape) == 1 for name in node.inputs if name not in inputs)
+        constants = [net.tensors[name].shape for name in node.inputs if name not in inputs]
+        flat = op == "TPU_LOOKUP" or all(_rows(shape, rank) == 1 for shape in constants)
         return _Way() if flat else None
     if op in ("TPU_CONCAT", "TPU_SPLIT"):
-        return _Way() if values["axis"] in (1, -3) else None
+        return _Way() if values["axis"] % rank == 1 else None
     if op == "TPU_SLICE":
-        return _Way() if all(axis in (1, -3) for axis in values["axes"][: values["count"]]) else None
+        return _Way() if all(axis % rank == 1 for axis in values["axes"][: values["count"]]) else None
     if op == "TPU_UPSAMPLE":
         return _Way(Fraction(1, values["scale_h"]))
     if op in (_DENSE, "TPU_POOL_INT8"):
@@ -121,16 +145,17 @@ def _way(graph: GraphBuilder, net: Net, node: LayerNode) -> _Way | None:
 
 def _users(graph: GraphBuilder, net: Net, node: LayerNode, inputs: Sequence[str]) -> _Way | None:
     """A layer of the user's that says that it bears it."""
-    height = net.tensors[node.outputs[0]].shape[2]
-    same = all(net.tensors[name].shape[2] == height for name in (*inputs, *node.outputs))
+    shapes = [net.tensors[name].shape for name in (*inputs, *node.outputs)]
+    same = all(len(shape) == 4 and shape[2] == shapes[-1][2] for shape in shapes)
     if not inputs or not same or not all(_picture(net, name) for name in inputs):
         return None
     given, made = ([net.tensors[name] for name in names] for names in (node.inputs, node.outputs))
     return _Way() if graph.toolkit.describe(node, given, made).each_row_alone() else None
 
 
-def _rows(shape: Sequence[int]) -> int:
-    return shape[-2] if len(shape) > 1 else 1
+def _rows(shape: Sequence[int], rank: int) -> int:
+    """Of an operand that is broadcast to a picture of so many dimensions."""
+    return shape[2 - rank] if len(shape) > rank - 3 else 1
 
 
 def _window(net: Net, node: LayerNode, values: Mapping[str, Any]) -> _Way | None:
@@ -155,7 +180,7 @@ def _window(net: Net, node: LayerNode, values: Mapping[str, Any]) -> _Way | None
 # ---- stretches ----
 
 
-def _stretches(net: Net, nodes: Sequence[LayerNode], ways: dict[int, _Way]) -> Iterator[_Stretch]:
+def _stretches(known: _Known, nodes: Sequence[LayerNode], ways: dict[int, _Way]) -> Iterator[_Stretch]:
     """The connected ones that have a convolution over channels. A layer whose rows do not fit to those of the
     others is taken out of `ways`."""
     makers = {name: k for k, node in enumerate(nodes) for name in node.outputs}
@@ -163,11 +188,11 @@ def _stretches(net: Net, nodes: Sequence[LayerNode], ways: dict[int, _Way]) -> I
     for start in list(ways):
         if start in seen or start not in ways:
             continue
-        scales = _related(net, nodes, ways, makers, start)
+        scales = _related(known, nodes, ways, makers, start)
         members = sorted(k for k in ways if nodes[k].outputs[0] in scales)
         seen.update(members)
-        if any(_is_dense(net, nodes[k]) for k in members):
-            yield _Stretch(members, _heights(net, nodes, ways, members, scales))
+        if any(_is_dense(known.net, nodes[k]) for k in members):
+            yield _Stretch(members, _heights(known, nodes, ways, members, scales))
         else:
             for k in members:
                 del ways[k]
@@ -178,7 +203,7 @@ def _is_dense(net: Net, node: LayerNode) -> bool:
 
 
 def _related(
-    net: Net, nodes: Sequence[LayerNode], ways: dict[int, _Way], makers: Mapping[str, int], start: int
+    known: _Known, nodes: Sequence[LayerNode], ways: dict[int, _Way], makers: Mapping[str, int], start: int
 ) -> dict[str, Fraction]:
     """Rows of the outputs of all layers that hang together with one, in units of those of its output."""
     readers: dict[str, list[int]] = {}
@@ -192,9 +217,7 @@ def _related(
         if k not in ways:
             continue
         own = scales[nodes[k].outputs[0]]
-        above = {
-            n: own * ways[k].ratio for n in nodes[k].inputs if makers.get(n) in ways and _picture(net, n)
-        }
+        above = {n: own * ways[k].ratio for n in nodes[k].inputs if makers.get(n) in ways and known.cuts(n)}
         if any(scales.get(name, scale) != scale for name, scale in above.items()):
             del ways[k]
             for name in nodes[k].outputs:
@@ -215,7 +238,7 @@ def _related(
 
 
 def _heights(
-    net: Net,
+    known: _Known,
     nodes: Sequence[LayerNode],
     ways: Mapping[int, _Way],
     members: Sequence[int],
@@ -226,9 +249,9 @@ def _heights(
     own = {name: scales[name] for k in members for name in nodes[k].outputs}
     above = {k: own[nodes[k].outputs[0]] * ways[k].ratio for k in members}
     unit = math.lcm(*(one.denominator for one in (*own.values(), *above.values())))
-    most = [Fraction(-(-net.tensors[name].shape[2] // _SLOTS)) / scale for name, scale in own.items()]
+    most = [Fraction(-(-known.height(name) // _SLOTS)) / scale for name, scale in own.items()]
     for k in members:
-        need = max(ways[k].top, ways[k].bottom, -(-net.tensors[nodes[k].inputs[0]].shape[2] // _SLOTS))
+        need = max(ways[k].top, ways[k].bottom, -(-known.height(nodes[k].inputs[0]) // _SLOTS))
         most.append(Fraction(need) / above[k])
     times = -(-max(most) // unit) * unit
     return {name: int(scale * times) for name, scale in own.items()}
@@ -243,12 +266,13 @@ class _Writing:
     def __init__(
         self,
         graph: GraphBuilder,
-        net: Net,
+        known: _Known,
         nodes: Sequence[LayerNode],
         ways: Mapping[int, _Way],
         stretches: Sequence[_Stretch],
     ) -> None:
-        self._old, self._net, self._nodes, self._ways = graph, net, nodes, ways
+        self._old, self._known, self._nodes, self._ways = graph, known, nodes, ways
+        self._net = known.net
         self._rows = {name: rows for one in stretches for name, rows in one.rows.items()}
         self._members = {k for one in stretches for k in one.nodes}
         self._strips: dict[tuple[str, int], str] = {}
@@ -290,14 +314,14 @@ class _Writing:
     def _operand(self, name: str, rows: int, way: _Way) -> str:
         if self._net.tensors[name].data is not None:
             return name
-        if not _picture(self._net, name):
+        if not self._known.cuts(name):
             return self._strip(name, 1, repeat=1)
         own = self._strip(name, rows)
         if way.fill is None:
             return own
         key = own, way.top, way.bottom, way.fill
         if key not in self._halos:
-            values = {"height": self._net.tensors[name].shape[2], "top": way.top, "bottom": way.bottom}
+            values = {"height": self._known.height(name), "top": way.top, "bottom": way.bottom}
             self._halos[key] = self._free(name, "halo")
             self._made.add_tpu_layer(
                 "TPU_STRIPS_HALO", [own], {**values, "fill": way.fill}, [self._halos[key]]
@@ -306,6 +330,8 @@ class _Writing:
 
     def _strip(self, name: str, rows: int, repeat: int = 0) -> str:
         """A tensor's strips, which are cut from it where nobody made them."""
+        if (name, rows) not in self._strips and name in self._known.tokens:
+            self._cut_tokens(name, rows)
         if (name, rows) not in self._strips:
             self._strips[name, rows] = self._free(name, "cut")
             values = {"rows": rows, "repeat": repeat}
@@ -316,12 +342,40 @@ class _Writing:
 
     def _plain(self, name: str) -> str:
         """A tensor as it was, which is joined where there are strips of it only."""
+        if not self._made.has_tensor(name) and name in self._known.tokens:
+            self._join_tokens(name)
         if not self._made.has_tensor(name):
-            values = {"height": self._net.tensors[name].shape[2]}
+            values = {"height": self._known.height(name)}
             self._made.add_tpu_layer(
                 "TPU_STRIPS_JOIN", [self._strips[name, self._rows[name]]], values, [name]
             )
         return name
+
+    def _cut_tokens(self, name: str, rows: int) -> None:
+        """Strips of tokens in fp32, which are one behind the other in DDR; behind the last one are zeros."""
+        _, tokens, channels = self._net.tensors[name].shape
+        source, self._strips[name, rows] = self._plain(name), self._free(name, "cut")
+        if tokens < _SLOTS * rows:
+            more = np.zeros((1, _SLOTS * rows - tokens, channels), np.float32)
+            made = self._made.add_const(self._free(name, "zeros"), more)
+            made = self._made.add_const_binary_layer(made, 1.0, self._free(name, "more"), BINARY_MUL)
+            parts, source = [source, made], self._free(name, "whole")
+            # What makes the tokens makes them there; a pad, or a constant beside them, would copy them.
+            self._made.add_tpu_layer("TPU_CONCAT", parts, {"axis": 1}, [source])
+        values = {"dims": 3, "shape": (_SLOTS, rows, channels)}
+        self._made.add_tpu_layer("TPU_RESHAPE", [source], values, [self._strips[name, rows]])
+
+    def _join_tokens(self, name: str) -> None:
+        """Tokens in fp32 of their strips: where both are the same in DDR, nothing is moved."""
+        _, tokens, channels = self._net.tensors[name].shape
+        rows = self._rows[name]
+        more = tokens < _SLOTS * rows
+        whole = self._free(name, "whole") if more else name
+        values = {"dims": 3, "shape": (1, _SLOTS * rows, channels)}
+        self._made.add_tpu_layer("TPU_RESHAPE", [self._strips[name, rows]], values, [whole])
+        if more:
+            ends = {"count": 1, "axes": (1,), "starts": (0,), "ends": (tokens,), "steps": (1,)}
+            self._made.add_tpu_layer("TPU_SLICE", [whole], ends, [name])
 
     def _free(self, name: str, what: str) -> str:
         return free_name(f"{name}:{what}", self._net.tensors, self._made.tensor_names)

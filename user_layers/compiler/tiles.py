@@ -91,6 +91,26 @@ class CutGroup:
         """How many nodes of the group run before each, in one tile."""
         return {k: step for step, k in enumerate(self.nodes)}
 
+    @cached_property
+    def scatterers(self) -> frozenset[int]:
+        """The nodes whose calls are the stores of what they make, which is never in local memory."""
+        return frozenset(k for k in self.nodes if _scatters(self.described, self.nodes, k))
+
+
+def _scatters(described: DescribedNet, nodes: Sequence[int], k: int) -> bool:
+    """Whether a layer of a group is the store of what it makes: no other one reads that, and a layer of the
+    group makes what it takes for it alone."""
+    net, attrs = described.net, described.attrs[k]
+    if not attrs.scatters:
+        return False
+    (source,), (made,) = attrs.node.inputs, attrs.node.outputs
+    maker = net.producer.get(source)
+    if maker is None or maker not in nodes or source in net.outputs or len(net.consumers[source]) > 1:
+        return False
+    other = described.attrs[maker]
+    by_dma = other.gathers or other.turns or other.is_concat_layer
+    return not by_dma and not set(net.consumers[made]).intersection(nodes)
+
 
 class GroupTiles:
     """The records of a group's tensors, tile by tile, wherever they lie."""
@@ -100,6 +120,7 @@ class GroupTiles:
         self.tiles: list[Tile] = list(cut.tiling.tiles())
         # Where the window of a value that is read comes from: any of its readers, which all agree.
         self._reader = {v: key for key, v in reversed(list(cut.read.items()))}
+        self._scatterers = {cut.made[cut.described.net.nodes[k].outputs[0]]: k for k in cut.scatterers}
         self._gatherers = {
             cut.made[name]: k
             for k in cut.nodes
@@ -141,6 +162,10 @@ class GroupTiles:
         """Of a value what the time of loading or storing it for tile p may depend on."""
         value = self.cut.values[v]
         return (value.tensor, value.ttype, *(window.extent for window in self._moved(value, v, p)))
+
+    def scatterer(self, v: int) -> int | None:
+        """The node whose call stores this value (LayerAttributes.scatters); None for all others."""
+        return self._scatterers.get(v)
 
     def moved(self, v: int, p: int) -> TensorRecord:
         """What is loaded or stored of a value."""
@@ -257,6 +282,8 @@ def cut_group(described: DescribedNet, nodes: Sequence[int], tiling: Tiling) -> 
         for out in net.nodes[k].outputs:
             regions = [tuple([part.made[out][:2] for part in axis]) for axis in axes]
             made[out] = add(out, TType.NEURON, regions, False, False)
+        if _scatters(described, nodes, k):  # what is stored is its input
+            values[-1] = replace(values[-1], nbytes=values[read[k, 0]].nbytes)
     return CutGroup(described, tuple(nodes), tiling, tuple(values), made, read)
 
 

@@ -184,7 +184,9 @@ class _Verifier:
         known = [name for name in self._named(source) if self._ddr.complete(name)]
         _require(bool(known), f"no complete tensor {list(source.tensor.shape)} is at {source.tensor.addr:#x}")
         areas = areas_of(target)
-        self._local.put(_tile(target, self._owner(known[0])), areas)
+        # A part of a concatenation and a slice of it may be the same bytes.
+        owners = dict.fromkeys(self._owner(name) for name in known)
+        self._local.put([_tile(target, name) for name in owners], areas)
         return areas
 
     def _store(self, step: Step) -> list[Area]:
@@ -267,8 +269,12 @@ class _Verifier:
             self._local.forget(writes)
         for name, t in zip(node.outputs, outs, strict=True):
             _require(t.tensor.ttype == TType.NEURON, f"{name} is not aligned")
+            if attrs.scatters and t.kind is not TensorKind.LOCAL:
+                _require(t.tensor.addr == self._address[name], f"{name} is at another address")
+                self._ddr.write(name, made)
+                continue
             writes += areas_of(t)
-            self._local.put(_tile(t, name), areas_of(t))
+            self._local.put([_tile(t, name)], areas_of(t))
         return reads, writes
 
     def _window(self, k: int, i: int, t: ProgramTensor, made: Region, shape: tuple[int, ...]) -> None:

@@ -69,17 +69,17 @@ class LocalMemory:
     """Tiles, and parts that were copied into a concatenation's tile, with the places that hold them."""
 
     def __init__(self) -> None:
-        self._tiles: dict[tuple[Area, ...], Tile] = {}
+        self._tiles: dict[tuple[Area, ...], tuple[Tile, ...]] = {}
         self._copied: dict[tuple[int, int], tuple[tuple[int, str, Region], list[Area]]] = {}
 
-    def put(self, tile: Tile, areas: list[Area]) -> None:
-        """A tile is written; what was there is gone."""
+    def put(self, tiles: Sequence[Tile], areas: list[Area]) -> None:
+        """A tile is written; what was there is gone. tiles: of each tensor whose bytes these are."""
         self.forget(areas)
-        self._tiles[tuple(areas)] = tile
+        self._tiles[tuple(areas)] = tuple(tiles)
 
     def holds(self, tile: Tile, areas: list[Area]) -> bool:
         """Whether the tile is in this place, and all of it is still there."""
-        return self._tiles.get(tuple(areas)) == tile
+        return tile in self._tiles.get(tuple(areas), ())
 
     def moved(self, address: int, channel: int, what: tuple[int, str, Region], areas: list[Area]) -> None:
         """A part is copied to its channels of the tile at an address. what: the concatenation's node, the
@@ -94,12 +94,13 @@ class LocalMemory:
 
     def forget(self, areas: Sequence[Area]) -> None:
         """What lies in any of these lanes and bytes is there no longer."""
-        self._tiles = {own: tile for own, tile in self._tiles.items() if not _meet(own, areas)}
+        self._tiles = {own: tiles for own, tiles in self._tiles.items() if not _meet(own, areas)}
         self._copied = {at: own for at, own in self._copied.items() if not _meet(own[1], areas)}
 
     def at(self, areas: Sequence[Area]) -> str:
         """What these places hold, for messages."""
-        found = (f"{name} {region}" for own, (name, region, _) in self._tiles.items() if _meet(own, areas))
+        tiles = (tiles for own, tiles in self._tiles.items() if _meet(own, areas))
+        found = (f"{name} {region}" for (name, region, _), *_ in tiles)
         return ", ".join(found) or "nothing"
 
     def clear(self) -> None:

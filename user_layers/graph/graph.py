@@ -237,13 +237,15 @@ class GraphBuilder:
     def add_node(
         self, node: LayerNode, inputs: Sequence[str], output_names: Sequence[str]
     ) -> tuple[str, ...]:
-        """A layer of another graph, with other names for what it reads and makes. Returns those that it
-        makes."""
+        """A layer of another graph, with other names for what it reads and makes, and a free one for itself
+        where another layer has its name. Returns those that it makes."""
         what = f"{node.where}: layer {node.name!r} ({node.op.op})"
         ins, outs = self._check_inputs(inputs, what), _names(output_names, what, "output_names")
         for out in outs:
             self._claim(out, what)
-        self.nodes.append(replace(node, inputs=ins, outputs=outs))
+        taken = any(one.name == node.name for one in self.nodes)
+        name = self._free_name(node.op.short.lower()) if taken else node.name
+        self.nodes.append(replace(node, name=name, inputs=ins, outputs=outs))
         return outs
 
     def add_expand_dims_layer(self, input: str, axis: int, output: str, name: str | None = None) -> str:

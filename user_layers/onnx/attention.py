@@ -289,6 +289,7 @@ class _Fusion:
         ):
             return
         operands = []
+        first: list[Node] = []
         for name, tokens, size, turned in (
             (found.query, shape[-2], None, False),
             (found.key, scores[-1], None, True),
@@ -302,6 +303,8 @@ class _Fusion:
                 if size is not None and view.shape[-1] != size:
                     break
                 best = _heads(view, batch, heads) or best
+            if best is None and turned and scores[:-2] == shape[:-2]:
+                best = self._keys_as_rows(name, shape[-2], batch, heads, first)
             if best is None:
                 return
             operands.append(best)
@@ -316,7 +319,23 @@ class _Fusion:
             return
         if more and _words_mixed(query.view.shape[-2], scores[-1], size, shape[-1], heads) > LOCAL_BYTES // 4:
             return
-        self._write(node, found, operands, mask, shape, more or {})
+        self._write(node, found, operands, mask, shape, more or {}, first)
+
+    def _keys_as_rows(
+        self, name: str, queries: int, batch: int, heads: int, nodes: list[Node]
+    ) -> _Heads | None:
+        """Keys that lie as columns (pixels, with channels before them), transposed by a node more, where that
+        is less than the scores."""
+        columns = self.model.value(name).fixed
+        if columns is None or columns[-2] >= queries or name in self.constants:
+            return None
+        rows, rank = f"{name}:rows", len(columns)
+        shape = (*columns[:-2], columns[-1], columns[-2])
+        order = [*range(rank - 2), rank - 1, rank - 2]
+        self.values[rows] = Value(rows, shape, np.dtype(np.float32))
+        nodes.append(Node("Transpose", "", "", (name,), (rows,), {"perm": order}))
+        strides = np.empty(shape, np.int8).strides
+        return _heads(View(rows, int(np.prod(shape)), shape, strides, 0, 1.0, ()), batch, heads)
 
     def _mask(
         self, name: str | None, batch: int, heads: int, shape: tuple[int, ...]
@@ -345,12 +364,13 @@ class _Fusion:
         mask: tuple[str, tuple[int, ...]] | None,
         shape: tuple[int, ...],
         more: Mapping[str, Any],
+        nodes: list[Node],
     ) -> None:
+        """nodes: what stands before all that is written here."""
         batch, heads = _batch_and_heads(shape)
         end, packed = self._end(node, batch, heads, shape)
         width = heads * shape[-1]
         made = (batch, shape[-2], width) if packed else (batch, heads, *shape[-2:])
-        nodes: list[Node] = []
         wanted_as = [(h.view.source, h.shape) for h in operands] + ([mask] if mask is not None else [])
         inputs = [self._shaped(nodes, f"{end}:operand{i}", *one) for i, one in enumerate(wanted_as)]
         query, key, _ = operands

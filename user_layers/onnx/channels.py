@@ -21,6 +21,7 @@ ONE_BY_ONE = frozenset(
     (
         *("Relu", "LeakyRelu", "Elu", "Celu", "Selu", "Sigmoid", "Tanh", "Exp", "Erf", "Neg", "Abs", "Sqrt"),
         *("Softplus", "Softsign", "HardSigmoid", "HardSwish", "Gelu", "Swish", "Mish", "Identity", "Dropout"),
+        *("Sin", "Cos"),
     )
 )
 

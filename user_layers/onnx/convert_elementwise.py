@@ -31,6 +31,8 @@ _PLAIN = {
     "Ceil": "CEIL",
     "Round": "ROUND",
     "Mish": "MISH",
+    "Sin": "SIN",
+    "Cos": "COS",
 }
 _BINARIES = {"Add": "ADD", "Sub": "SUB", "Mul": "MUL", "Div": "DIV", "Pow": "POW", "PRelu": "PRELU"}
 

@@ -202,7 +202,8 @@ def tile(to: Lowering, node: Node) -> None:
 def depth_to_space(to: Lowering, node: Node) -> None:
     """Blocks of channels become pixels, in the order DCR or CRD."""
     crd = int(node.attributes.get("mode", "DCR") == "CRD")
-    param = {"block": int(node.attributes["blocksize"]), "crd": crd}
+    block = int(node.attributes["blocksize"])
+    param = {"block_h": block, "block_w": block, "crd": crd}
     to.simple("TPU_DEPTH_TO_SPACE", node, [to.tensor(node.inputs[0])], param)
 
 

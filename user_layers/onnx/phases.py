@@ -13,15 +13,17 @@ import numpy as np
 
 from firmware_sim.chip import NPU_NUM
 from user_layers.net.phases import Axis, phases
-from user_layers.onnx.model import STANDARD, Model, Node
+from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 
 _MACS = 32  # multiply-accumulates of a lane in a cycle, fp32
-_MOVED = 8  # cycles for an element that goes through DepthToSpace, its way to DDR included
+_MOVED = 8  # cycles for an element that goes through DepthToSpace or a Transpose, its way to DDR included
+_LINE = 3  # dimensions of the weights of lines
 PAD_MOST = 15  # of a convolution
 
 
 def split_phases(model: Model) -> Model:
-    """Put Conv and DepthToSpace in the place of ConvTranspose where that takes fewer cycles."""
+    """Put Conv and DepthToSpace, of lines a Transpose, in the place of ConvTranspose where that takes fewer
+    cycles."""
     constants = dict(model.constants)
     values = dict(model.values)
     nodes: list[Node] = []
@@ -30,26 +32,49 @@ def split_phases(model: Model) -> Model:
         if axes is None:
             nodes.append(node)
             continue
-        name, (h, w) = node.outputs[0], axes
-        weights = constants[node.inputs[1]]
-        constants[f"{name}:phases"] = phases(weights, h, w)
-        inputs = [node.inputs[0], f"{name}:phases"]
-        if len(node.inputs) > 2 and node.inputs[2]:
-            constants[f"{name}:bias"] = np.tile(constants[node.inputs[2]], h.stride**2)
-            inputs.append(f"{name}:bias")
-        made = f"{name}:squares"
-        value = model.value(name)
-        assert value.fixed is not None  # _axes looks at nothing else
-        shape = (value.fixed[0], len(constants[inputs[1]]), h.out // h.stride, w.out // w.stride)
-        values[made] = replace(value, name=made, shape=shape)
-        attributes = {
-            "kernel_shape": [h.taps, w.taps],
-            "pads": [h.pads[0], w.pads[0], h.pads[1], w.pads[1]],
-        }
-        nodes.append(Node("Conv", "", node.name, tuple(inputs), (made,), attributes))
-        squares = {"blocksize": h.stride, "mode": "DCR"}
-        nodes.append(Node("DepthToSpace", "", f"{node.name}:pixels", (made,), node.outputs, squares))
+        nodes += _by_phases(model, node, *axes, constants, values)
     return replace(model, constants=constants, values=values, nodes=tuple(nodes))
+
+
+def _by_phases(
+    model: Model, node: Node, h: Axis, w: Axis, constants: dict[str, Array], values: dict[str, Value]
+) -> list[Node]:
+    """What stands in the place of a transposed convolution. h: of lines an axis of one element."""
+    name, weights = node.outputs[0], constants[node.inputs[1]]
+    value = model.value(name)
+    outs, line, parts = weights.shape[1], weights.ndim == _LINE, h.stride * w.stride
+    made = phases(weights[:, :, None] if line else weights, h, w)
+    inputs = [node.inputs[0], f"{name}:phases"]
+    bias = constants[node.inputs[2]] if len(node.inputs) > 2 and node.inputs[2] else None
+    if line:  # the phases of a channel side by side
+        made = made.reshape(parts, outs, *made.shape[1:]).swapaxes(0, 1).reshape(parts * outs, -1, w.taps)
+    constants[inputs[1]] = made
+    if bias is not None:
+        constants[f"{name}:bias"] = np.repeat(bias, parts) if line else np.tile(bias, parts)
+        inputs.append(f"{name}:bias")
+    axes, squares = (w,) if line else (h, w), f"{name}:squares"
+    assert value.fixed is not None  # _axes looks at nothing else
+    shape = (value.fixed[0], parts * outs, *(axis.out // axis.stride for axis in axes))
+    values[squares] = replace(value, name=squares, shape=shape)
+    attributes = {
+        "kernel_shape": [axis.taps for axis in axes],
+        "pads": [axis.pads[side] for side in (0, 1) for axis in axes],
+    }
+    conv = Node("Conv", "", node.name, tuple(inputs), (squares,), attributes)
+    if not line:
+        pixels = {"blocksize": h.stride, "mode": "DCR"}
+        return [conv, Node("DepthToSpace", "", f"{node.name}:pixels", (squares,), node.outputs, pixels)]
+    apart, turned = f"{name}:apart", f"{name}:turned"
+    values[apart] = replace(value, name=apart, shape=(shape[0], outs, parts, shape[2]))
+    values[turned] = replace(value, name=turned, shape=(shape[0], outs, shape[2], parts))
+    constants[f"{apart}:shape"] = np.array([0, outs, parts, -1], np.int64)
+    constants[f"{name}:shape"] = np.array([0, 0, -1], np.int64)
+    return [
+        conv,
+        Node("Reshape", "", f"{node.name}:apart", (squares, f"{apart}:shape"), (apart,)),
+        Node("Transpose", "", f"{node.name}:turned", (apart,), (turned,), {"perm": [0, 1, 3, 2]}),
+        Node("Reshape", "", f"{node.name}:line", (turned, f"{name}:shape"), node.outputs),
+    ]
 
 
 def _axes(model: Model, node: Node) -> tuple[Axis, Axis] | None:
@@ -59,23 +84,31 @@ def _axes(model: Model, node: Node) -> tuple[Axis, Axis] | None:
     weights = model.constants.get(node.inputs[1])
     known = [name in model.constants for name in node.inputs[2:] if name]
     given, out = (model.value(name).fixed for name in (node.inputs[0], node.outputs[0]))
-    if weights is None or weights.ndim != 4 or not all(known) or given is None or out is None:
+    if (
+        weights is None
+        or weights.ndim not in (_LINE, _LINE + 1)
+        or not all(known)
+        or given is None
+        or out is None
+    ):
         return None
     if any(model.value(name).dtype != np.float32 for name in (node.inputs[0], node.outputs[0])):
         return None
     plain = node.attributes.get("auto_pad", "NOTSET") == "NOTSET" and "output_shape" not in node.attributes
-    strides = [int(v) for v in node.attributes.get("strides", (1, 1))]
-    dilations = [int(v) for v in node.attributes.get("dilations", (1, 1))]
-    if not plain or node.attributes.get("group", 1) != 1 or dilations != [1, 1]:
+    rank = weights.ndim - 2
+    strides = [int(v) for v in node.attributes.get("strides", [1] * rank)]
+    dilations = [int(v) for v in node.attributes.get("dilations", [1] * rank)]
+    if not plain or node.attributes.get("group", 1) != 1 or dilations != [1] * rank:
         return None
-    if strides[0] != strides[1] or strides[0] < 2:
+    if strides[0] != strides[-1] or strides[0] < 2:
         return None
-    pads = [int(v) for v in node.attributes.get("pads", (0, 0, 0, 0))]
-    h, w = (Axis(given[i + 2], out[i + 2], weights.shape[i + 2], strides[i], pads[i]) for i in (0, 1))
+    pads = [int(v) for v in node.attributes.get("pads", [0] * 2 * rank)]
+    own = [Axis(given[i + 2], out[i + 2], weights.shape[i + 2], strides[i], pads[i]) for i in range(rank)]
+    h, w = [Axis(1, 1, 1, 1, 0), *own][-2:]
     if not all(_possible(axis) for axis in (h, w)):
         return None
     ins, outs = weights.shape[:2]
-    pixels, parts = h.out * w.out, h.stride**2
+    pixels, parts = h.out * w.out, h.stride * w.stride
     zeros = -(-outs // NPU_NUM) * pixels * h.kernel * w.kernel
     phased = -(-outs * parts // NPU_NUM) * (pixels // parts) * h.taps * w.taps
     return (h, w) if (zeros - phased) * ins > _MACS * _MOVED * outs * pixels else None

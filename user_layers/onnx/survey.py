@@ -10,7 +10,10 @@ from user_layers.graph import GraphBuilder
 from user_layers.onnx.attention import fuse_attention
 from user_layers.onnx.bias import fuse_bias
 from user_layers.onnx.channels import channels_stay
+from user_layers.onnx.column_parts import split_products
 from user_layers.onnx.columns import fuse_columns
+from user_layers.onnx.columnwise import weights_first
+from user_layers.onnx.counts import count_in_floats
 from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.einsum import write_einsum
 from user_layers.onnx.expand import Expansion
@@ -66,6 +69,7 @@ def survey_layers(
     graph: makes an empty graph for each try. cpu: nodes may be without a layer; otherwise they are a NoLayers
     that names each.
     """
+    model = count_in_floats(model)  # before fusing, for what it writes is floats as any
     model = write_einsum(model)  # before all that looks for products
     expansion = Expansion(model)
     passes = _layered
@@ -94,15 +98,15 @@ def _layered(model: Model) -> Model:
     # Pixels first: what they are subtracted from and multiplied by keeps its bits. Heads are turned by
     # weights before attention follows them back to their products.
     model = turn_weights(nest_concatenations(take_pixels(model)))
-    model = fold_edges(fuse_patterns(fuse_attention(model)))
+    model = fold_edges(fuse_patterns(fuse_attention(weights_first(model))))
     # Behind edges, which become pads; channels are picked where a convolution cannot make them apart; then
     # convolutions by phases, whose kernels have no idle taps.
     model = pick_channels(split_convolutions(without_idle_taps(model)))
     model = split_phases(join_groups(model))
+    # Behind biases and factors, which then are parts too; before products become convolutions.
+    model = split_products(fuse_columns(fuse_bias(model)))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
-    return _whole(
-        fuse_affine(turn_tokens(turn_narrow(join_rows(channels_stay(fuse_columns(fuse_bias(model)))))))
-    )
+    return _whole(fuse_affine(turn_tokens(turn_narrow(join_rows(channels_stay(model))))))
 
 
 def _whole(model: Model) -> Model:

@@ -30,10 +30,12 @@ def calibrate(
     seen: dict[str, Statistics] = {}
     runs = 0
     with Observer(graph) as observer:
+        tokens = observer.channels_last()
         for given in inputs:
             for name, values in observer.tensors(given).items():
                 if values.dtype == np.float32:
-                    seen.setdefault(name, Statistics()).add(values.astype(np.float32, copy=False))
+                    one = seen.setdefault(name, Statistics(channels=-1 if name in tokens else 1))
+                    one.add(values.astype(np.float32, copy=False))
             runs += 1
             step(runs)
     if runs == 0:

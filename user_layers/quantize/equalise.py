@@ -21,6 +21,7 @@ from firmware_sim.wire import DType
 from user_layers.net.functions import UNARY
 from user_layers.net.net import Net
 from user_layers.net.nodes import LayerNode
+from user_layers.quantize.channels import channels_last
 from user_layers.quantize.scales import F64, Step, best_grid
 from user_layers.quantize.sites import Site, sites
 from user_layers.quantize.table import Range
@@ -110,7 +111,8 @@ def equalise(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> Equalis
     """The net with channels equalised, as far as the ranges know each channel's peak."""
     known, factors = dict(ranges), dict[str, F64]()
     found = list(_pairs(net, toolkit))
-    pairs = [pair for pair in found if _known(net, pair, known)]
+    tokens = channels_last(net.nodes, net.tensors, toolkit)
+    pairs = [pair for pair in found if _known(net, pair, known, tokens)]
     if not pairs:
         bare = any(name in known and not known[name].peaks for pair in found for name in pair.between)
         note = (
@@ -126,7 +128,7 @@ def equalise(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> Equalis
             pair.first.divide_rows(chosen)
             pair.second.multiply_columns(chosen)
             for name in pair.between:
-                known[name] = _divided(known[name], chosen)
+                known[name] = divided(known[name], chosen)
                 factors[name] = factors.get(name, 1.0) * chosen
         if factors.keys() == before.keys() and all(factors[name] is before[name] for name in factors):
             break
@@ -215,11 +217,11 @@ def _own_constant(net: Net, name: str) -> npt.NDArray[np.float32] | None:
     return found
 
 
-def _known(net: Net, pair: _Pair, ranges: Mapping[str, Range]) -> bool:
+def _known(net: Net, pair: _Pair, ranges: Mapping[str, Range], tokens: frozenset[str]) -> bool:
     """Whether the ranges say what is needed."""
     if not {pair.first.site.node.inputs[0], pair.second.site.output} <= ranges.keys():
         return False
-    return all(
+    return not tokens.intersection(pair.between) and all(
         name in ranges and len(ranges[name].peaks) == net.tensors[name].shape[1] for name in pair.between
     )
 
@@ -237,8 +239,8 @@ def _choice(pair: _Pair, ranges: Mapping[str, Range]) -> F64 | None:
         return None
     given = ranges[pair.first.site.node.inputs[0]]
     each = pair.first.groups == len(rows) and len(given.peaks) == len(rows)
-    power_in = rows.shape[1] * (_powers(given) if each else given.mean_square)
-    power, squares = _powers(last), np.square(columns).sum(1)
+    power_in = rows.shape[1] * (powers(given) if each else given.mean_square)
+    power, squares = powers(last), np.square(columns).sum(1)
     source, result = Step.for_threshold(given.threshold, given.signed), pair.second.step(ranges)
     bias_1, bias_2 = (
         None if one.bias is None else one.bias.reshape(-1).astype(np.float64)
@@ -285,14 +287,14 @@ def _grid(source: Step, found: tuple[float, int]) -> float:
     return found[0] / source.scale * 2.0 ** -found[1]
 
 
-def _powers(one: Range) -> F64:
+def powers(one: Range) -> F64:
     """The mean square of each channel, as if all had values distributed alike."""
     squares: F64 = np.square(np.minimum(np.array(one.peaks, np.float64), one.threshold))
     squares *= one.mean_square / (float(squares.mean()) or 1.0)
     return squares
 
 
-def _divided(one: Range, factors: F64) -> Range:
+def divided(one: Range, factors: F64) -> Range:
     """The range with each channel divided by its factor."""
     peaks = np.array(one.peaks) / factors
     cut = np.minimum(one.peaks, one.threshold) / factors
@@ -301,7 +303,7 @@ def _divided(one: Range, factors: F64) -> Range:
         max(-largest, one.low / least) if one.low < 0 else one.low / most,
         min(largest, one.high / least) if one.high > 0 else one.high / most,
         float(cut.max()) or one.threshold,
-        float((_powers(one) / factors**2).mean()) if math.isfinite(one.power) else one.power,
+        float((powers(one) / factors**2).mean()) if math.isfinite(one.power) else one.power,
         tuple(np.array(one.mean) / factors) if len(one.mean) == len(factors) else (),
         tuple(peaks),
     )

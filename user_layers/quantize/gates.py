@@ -24,8 +24,9 @@ _ONE = Step.for_threshold(1.0, False)  # its largest integer, 255, stands for 1
 def gated(state: Rewriting, site: Site) -> bool:
     """Write a hard sigmoid or a hard swish of integers, if its scales bear it."""
     function = site.values["unary_op"]
-    shape = state.info(site.output).shape
-    name, given = state.bytes[site.node.inputs[0]]
+    source = site.node.inputs[0]
+    shape = state.shape_given(source)
+    name, given = state.given(source)
     if len(shape) not in (3, 4) or shape[1] == 1:
         return False
     if function == UNARY["HARD_SIGMOID"]:
@@ -49,15 +50,16 @@ def gated(state: Rewriting, site: Site) -> bool:
         "relu": 0,
     }
     values |= {"dtype": int(step.dtype), "scale": step.scale}
-    state.layer(site, "TPU_ELTWISE_INT8", [name, gate], values, state.result(site, step))
+    made = state.result(site, step, like=source)
+    state.layer(site, "TPU_ELTWISE_INT8", [name, gate], values, made)
     return True
 
 
 def _gate(state: Rewriting, site: Site, slope: float, summand: float, *, last: bool) -> str | None:
     """clip(slope x + summand, 0, 1), whose name is returned. last: it is the site's result."""
     source = site.node.inputs[0]
-    channels = state.info(source).shape[1]
-    name, given = state.bytes[source]
+    channels = state.shape_given(source)[1]
+    name, given = state.given(source)
     found = quantised_weights(
         np.full((channels, 1, 1, 1), slope),
         np.full(channels, summand),
@@ -70,5 +72,5 @@ def _gate(state: Rewriting, site: Site, slope: float, summand: float, *, last: b
         return None
     window = {"groups": channels, **POINT}
     inputs, values = conv_of(state, replace(site, relu=True), name, found, window)
-    output = state.result(site, _ONE) if last else state.between(site, "gate")
+    output = state.result(site, _ONE, like=source) if last else state.between(site, "gate")
     return state.layer(site, "TPU_CONV_INT8", inputs, values, output)

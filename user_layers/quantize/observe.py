@@ -21,6 +21,7 @@ from user_layers.bmodel import write
 from user_layers.compiler.pipeline import compile_graph
 from user_layers.graph import GraphBuilder
 from user_layers.net.nodes import LayerNode, check_scale
+from user_layers.quantize.channels import channels_last
 from user_layers.quantize.report import in_float
 from user_layers.runtime import BModelRuntime
 
@@ -61,6 +62,11 @@ class Observer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._runtime.close()
+
+    def channels_last(self) -> frozenset[str]:
+        """The tensors of tokens (channels.py)."""
+        nodes = [node for run in self._cut for node in run]
+        return channels_last(nodes, {**self._net.tensors, **self._graph.tensors}, self._graph.toolkit)
 
     def tensors(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Every tensor for these inputs: those of the net and what all layers make. Integers with a scale are

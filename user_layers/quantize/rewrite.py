@@ -17,13 +17,18 @@ from firmware_sim.wire import DType
 from user_layers.graph import GraphBuilder
 from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net, NetTensorInfo
-from user_layers.net.nodes import CALLER, LayerNode
+from user_layers.net.nodes import CALLER, LayerNode, Tensor
+from user_layers.quantize.channels import channels_last
 from user_layers.quantize.equalise import Equalised, equalise
+from user_layers.quantize.even_tokens import even_tokens
 from user_layers.quantize.report import G, Quantised, Row
 from user_layers.quantize.scales import Step, multiplier
 from user_layers.quantize.sites import Site, sites
 from user_layers.quantize.table import Range, Table
 from user_layers.quantize.ties import tied
+
+_ROWS, _TOKENS = 2, 3  # dimensions of [T, C] and [N, T, C]
+_IN_A_ROW = {"height": 0, "width": 0}  # what TPU_TURN makes has three dimensions
 
 Rule = Callable[["Rewriting", Site], str | None]
 """Writes a site in integers; or says why it cannot, and has added nothing then."""
@@ -67,9 +72,11 @@ class Int8:
 class Rewriting:
     """The graph that is being made, and what every tensor of the old one has become in it.
 
-    bytes: names and steps of tensors in integers; plain: names of tensors in fp32 (or in what they were).
-    steps: what tensors that share a scale have got, by the name that stands for them. ranges: from the table;
-    together: of all that share a scale.
+    bytes: names and steps of tensors in integers; second: of those whose last dimension, channels, is second
+    there, and the others are one behind it; plain: names of tensors in fp32 (or in what they were); kept:
+    those that the same layers make as before. steps: what tensors that share a scale have got, by the name
+    that stands for them. ranges: from the table; tokens: those whose channels are last; together:
+    of all that share a scale.
     """
 
     graph: GraphBuilder
@@ -77,10 +84,13 @@ class Rewriting:
     made: GraphBuilder
     ranges: dict[str, Range]
     options: QuantiseOptions
+    tokens: Collection[str]
     group_of: Mapping[str, str]
     together: dict[str, Range]
     bytes: dict[str, tuple[str, Step]] = field(default_factory=dict)
+    second: dict[str, tuple[str, Step]] = field(default_factory=dict)
     plain: dict[str, str] = field(default_factory=dict)
+    kept: set[str] = field(default_factory=set)
     steps: dict[str, Step] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
 
@@ -97,13 +107,22 @@ class Rewriting:
     def missing(self, *names: str) -> str | None:
         """Why these tensors cannot be integers: nobody knows their range."""
         for name in names:
-            if name not in self.bytes and self.range_of(name) is None:
+            if not self.is_bytes(name) and self.range_of(name) is None:
                 return f"the table has no range of {name!r}"
         return None
 
     def is_bytes(self, name: str) -> bool:
-        """Whether a tensor is at hand in integers."""
-        return name in self.bytes
+        """Whether a tensor is at hand in integers, in whichever order."""
+        return name in self.bytes or name in self.second
+
+    def given(self, name: str) -> tuple[str, Step]:
+        """Name and step of a tensor that is at hand in integers; with channels second if it is so."""
+        return self.second[name] if name in self.second else self.bytes[name]
+
+    def shape_given(self, name: str) -> tuple[int, ...]:
+        """The shape of what `given` names."""
+        shape = self.info(name).shape
+        return second_shape(shape) if name in self.second else shape
 
     def wanted(self, name: str, signed: bool, limit: float | None = None) -> tuple[Step, bool]:
         """The step for a tensor that a layer is about to make, and whether it may be larger: it may not where
@@ -127,8 +146,8 @@ class Rewriting:
 
     def step_of(self, name: str, signed: bool | None = None) -> Step:
         """What `as_bytes` will give a tensor."""
-        if name in self.bytes:
-            return self.bytes[name][1]
+        if self.is_bytes(name):
+            return self.given(name)[1]
         one = self.range_of(name)
         assert one is not None  # missing() was asked
         step = self.steps.get(self.group_of.get(name, name))
@@ -162,23 +181,46 @@ class Rewriting:
         self._add(site.node, op, inputs, values, output)
         return output
 
-    def result(self, site: Site, step: Step, name: str | None = None) -> str:
-        """The name for the integers of a site's result (or of tensor `name`), which are noted as `step`."""
+    def result(self, site: Site, step: Step, name: str | None = None, like: str | None = None) -> str:
+        """The name for the integers of a site's result (or of tensor `name`), which are noted as `step`.
+        like: their channels are second if those of this tensor are."""
         tensor = name or site.output
-        own = tensor
-        if tensor in self.net.outputs and not self.options.quant_output:
-            own = self._free(f"{tensor}:{step.dtype.numpy_name}")
-        self.bytes[tensor] = own, step
+        if like in self.second:
+            return self.result_second(tensor, step)
+        return self.note(tensor, self._own(tensor, step), step)
+
+    def result_second(self, tensor: str, step: Step) -> str:
+        """The name for a tensor's integers with channels second."""
+        return self.note(tensor, self._free(f"{tensor}:second"), step, second=True)
+
+    def note(self, tensor: str, own: str, step: Step, *, second: bool = False) -> str:
+        """That `own` is a tensor in integers, with channels second or not. Returns `own`."""
+        (self.second if second else self.bytes)[tensor] = own, step
         self.steps.setdefault(self.group_of.get(tensor, tensor), step)
         return own
+
+    def _own(self, tensor: str, step: Step) -> str:
+        if tensor in self.net.outputs and not self.options.quant_output:
+            return self._free(f"{tensor}:{step.dtype.numpy_name}")
+        return tensor
 
     def between(self, site: Site, what: str) -> str:
         """A free name for what lies inside of a site."""
         return self._free(f"{site.output}:{what}")
 
     def as_bytes(self, node: LayerNode, name: str, signed: bool | None = None) -> tuple[str, Step]:
-        """Name and step of a tensor in integers, which is converted if it is not; signed: what a tensor that
-        is converted shall be, by default what its range says."""
+        """Name and step of a tensor in integers, in the order of its own dimensions; it is converted if it is
+        not; signed: what a tensor that is converted shall be, by default what its range says."""
+        shape = self.info(name).shape
+        if name in self.second and name not in self.bytes and len(shape) > _ROWS:
+            source, step = self.second[name]
+            own = self._own(name, step)
+            if len(shape) == _TOKENS:
+                self._add(node, "TPU_TURN", [source], _IN_A_ROW, own)
+            else:
+                self._add(node, "TPU_TURN", [source], _IN_A_ROW, tokens := self._free(f"{name}:tokens"))
+                self._add(node, "TPU_RESHAPE", [tokens], _view(0, *shape[1:]), own)
+            self.bytes[name] = own, step
         if name not in self.bytes:
             step = self.step_of(name, signed)
             own = self._free(f"{name}:{step.dtype.numpy_name}")
@@ -187,6 +229,27 @@ class Rewriting:
             self.bytes[name] = own, step
             self.steps.setdefault(self.group_of.get(name, name), step)
         return self.bytes[name]
+
+    def as_second(self, node: LayerNode, name: str) -> tuple[str, Step]:
+        """Name and step of a tensor in integers with its last dimension, channels, second: [N, C, T] of
+        [N, ..., C], and [1, C, T] of [T, C]."""
+        if name in self.second:
+            return self.second[name]
+        shape = self.info(name).shape
+        if len(shape) > _ROWS:
+            source, step = self.as_bytes(node, name)
+            if len(shape) != _TOKENS:
+                tokens = self._free(f"{name}:tokens")
+                self._add(node, "TPU_RESHAPE", [source], _view(0, -1, shape[-1]), tokens)
+                source = tokens
+        else:  # integers of one batch cannot become those of another
+            step = self.step_of(name)
+            tokens, source = self._free(f"{name}:tokens"), self._free(f"{name}:{step.dtype.numpy_name}")
+            self._add(node, "TPU_RESHAPE", [self.as_plain(node, name)], _view(1, -1, shape[-1]), tokens)
+            self._add(node, "TPU_QUANTIZE", [tokens], {"dtype": int(step.dtype), "scale": step.scale}, source)
+        own = self.result_second(name, step)
+        self._add(node, "TPU_TURN", [source], _IN_A_ROW, own)
+        return own, step
 
     def rescaled(self, site: Site, source: str, own: Step, step: Step, what: str) -> str:
         """The name of the same values in another step; `what`: names them inside of the site."""
@@ -207,8 +270,14 @@ class Rewriting:
 
     def as_plain(self, node: LayerNode, name: str) -> str:
         """The name of a tensor in fp32, or in whatever else the old graph has it."""
+        if name not in self.plain and name not in self.bytes and len(self.info(name).shape) == _ROWS:
+            turned, tokens = self._free(f"{name}:tokens"), self._free(f"{name}:rows")
+            self._add(node, "TPU_TURN", [self.second[name][0]], _IN_A_ROW, turned)
+            self._add(node, "TPU_DEQUANTIZE", [turned], {}, tokens)
+            self._add(node, "TPU_RESHAPE", [tokens], _view(-1, self.info(name).shape[-1]), name)
+            self.plain[name] = name
         if name not in self.plain:
-            source, _ = self.bytes[name]
+            source, _ = self.as_bytes(node, name)
             free = name if source != name else self._free(f"{name}:float32")
             self._add(node, "TPU_DEQUANTIZE", [source], {}, free)
             self.plain[name] = free
@@ -223,6 +292,7 @@ class Rewriting:
         names = [self.as_plain(node, name) for name in node.inputs]
         self.made.add_node(node, names, node.outputs)
         self.plain.update((name, name) for name in node.outputs)
+        self.kept.update(node.outputs)
 
     def _add(
         self, node: LayerNode, op: str, inputs: Sequence[str], values: Mapping[str, Any], *outputs: str
@@ -244,19 +314,26 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     functions.
     """
     # Imported for what they register.
-    from user_layers.quantize import rules_deconv, rules_linear, rules_movement, rules_pointwise  # noqa: F401
+    from user_layers.quantize import rules_deconv, rules_linear, rules_movement, rules_pointwise, rules_tokens  # noqa: F401  # noqa: F401
 
     net = _as_given(graph, table)
     _check_names(net, options)
     even = Equalised(net, dict(table.for_tensors(net.tensors).ranges))
     if options.equalise:
         even = equalise(net, even.ranges, graph.toolkit)
+    if options.equalise:
+        even = even_tokens(even, graph.toolkit, options.fp32)
     net, known = even.net, even.ranges
     group_of, together = tied(net, known, graph.toolkit)
     made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
-    state = Rewriting(graph, net, made, known, options, group_of, together)
+    tokens = channels_last(net.nodes, net.tensors, graph.toolkit)
+    state = Rewriting(graph, net, made, known, options, tokens, group_of, together)
     for tensor in graph.tensors.values():
         _take_over(state, tensor.name)
+    for one in net.tensors.values():
+        if one.data is not None and one.name not in graph.tensors:
+            made.add_tensor(Tensor(one.name, one.shape, one.dtype, one.data))
+            state.plain[one.name] = one.name
     rows: list[Row] = []
     for site in sites(net, graph.toolkit):
         reason = _reason(state, site)
@@ -266,12 +343,23 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
         rows.append(Row.of(net, site, reason, state.details.get(site.node.name, "")))
     last = net.nodes[-1]
     for name in net.outputs:
-        if options.quant_output and name in state.bytes:
-            made.add_output(state.bytes[name][0])
+        if options.quant_output and state.is_bytes(name):
+            made.add_output(state.as_bytes(last, name)[0])
         else:
             made.add_output(state.as_plain(last, name))
     integers = {name: (own, step.scale) for name, (own, step) in state.bytes.items()}
     return Quantised(made, tuple(rows), table, integers, even.factors, even.note)
+
+
+def second_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """[N, C, T] for tokens [N, ..., C], and [1, C, T] for [T, C]."""
+    batches = shape[0] if len(shape) > _ROWS else 1
+    return batches, shape[-1], math.prod(shape[:-1]) // batches
+
+
+def _view(*shape: int) -> dict[str, Any]:
+    """Parameters of TPU_RESHAPE."""
+    return {"dims": len(shape), "shape": shape}
 
 
 def with_ranges(graph: GraphBuilder, table: Table) -> GraphBuilder:

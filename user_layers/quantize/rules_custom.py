@@ -56,7 +56,7 @@ def custom(state: Rewriting, site: Site) -> str | None:
 def _at_hand(state: Rewriting, name: str) -> NetTensorInfo:
     """An input as the layer would read it if nobody converted anything."""
     info = state.info(name)
-    if name not in state.bytes:
+    if not state.is_bytes(name):
         return info
-    _, step = state.bytes[name]
+    _, step = state.given(name)
     return replace(info, dtype=step.dtype, store_mode=StoreMode.N4, scale=step.scale)

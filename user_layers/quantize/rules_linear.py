@@ -16,8 +16,8 @@ from user_layers.quantize.scales import F64, Step, Weights, quantised_weights
 from user_layers.quantize.sites import Site, constant
 
 _WINDOW_STEP_MAX = 15  # of a stride or a dilation of one command
-_CHANNELS = BD["res0_c"].limit // NPU_NUM * NPU_NUM  # inputs of a group of TPU_CONV_INT8
-_SIDE = 15  # of windows that matrix products are given
+CHANNELS = BD["res0_c"].limit // NPU_NUM * NPU_NUM
+"""The most inputs of a group of TPU_CONV_INT8."""
 _WINDOW = (
     *("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"),
     *("pad_top", "pad_bottom", "pad_left", "pad_right"),
@@ -28,46 +28,13 @@ POINT = dict.fromkeys(_WINDOW[:6], 1) | dict.fromkeys(_WINDOW[6:], 0)
 
 @rule("TPU_CONV")
 def convolution(state: Rewriting, site: Site) -> str | None:
-    """With constant weights and steps that one command takes."""
+    """With constant weights and steps that one command takes, or twice such a stride along one dimension."""
     window = {key: site.values[key] for key in _WINDOW}
-    if max(window[key] for key in _WINDOW[2:6]) > _WINDOW_STEP_MAX:
-        return f"a stride or dilation above {_WINDOW_STEP_MAX}"
-    if state.info(site.node.inputs[1]).shape[1] > _CHANNELS:
-        return f"more than {_CHANNELS:,} input channels"
-    return _linear(state, site, site.values["groups"], window, state.info(site.node.inputs[0]).shape)
-
-
-@rule("TPU_MATMUL")
-def product(state: Rewriting, site: Site) -> str | None:
-    """[M, K] x constant [K, N]: a convolution of M batches, whose window is all of the picture."""
-    left, right, *_ = site.node.inputs
-    weights = constant(state.net, right)
-    if weights is None:
-        return "a product of two computed matrices"
-    if len(state.info(left).shape) != 2 or weights.ndim != 2 or site.values["trans_a"]:
-        return "a product of several rows to a batch"
-    weights = weights if site.values["trans_b"] else weights.T
-    weights = weights * (site.values["alpha"] or 1.0)
-    rows, columns = state.info(left).shape
-    kernel = _kernel_of(columns)
-    if kernel is None:
-        return f"a sum of {columns:,} products, which no kernel of an instruction has"
-    window = {**POINT, "kernel_h": kernel[0], "kernel_w": kernel[1]}
-    shape = (rows, columns // math.prod(kernel), *kernel)
-    return _linear(state, site, 1, window, shape, weights.reshape(-1, *shape[1:]))
-
-
-def _kernel_of(columns: int) -> tuple[int, int] | None:
-    """The least window that makes a row of numbers a picture of no more channels than an instruction adds up
-    at once: all sums are exact then."""
-    sides = range(1, _SIDE + 1)
-    found = [
-        (h * w, h, w)
-        for h in sides
-        for w in sides
-        if columns % (h * w) == 0 and columns // (h * w) <= _CHANNELS
-    ]
-    return min(found)[1:] if found else None
+    if reason := too_wide(window):
+        return reason
+    if state.info(site.node.inputs[1]).shape[1] > CHANNELS:
+        return f"more than {CHANNELS:,} input channels"
+    return linear(state, site, site.values["groups"], window, state.info(site.node.inputs[0]).shape)
 
 
 @rule("TPU_SCALE_SHIFT")
@@ -80,10 +47,20 @@ def scale_shift(state: Rewriting, site: Site) -> str | None:
     if factors is None or shape[1] == 1:
         return "factors that are computed" if factors is None else "one channel"
     site = replace(site, relu=site.relu or bool(site.values["relu"]))
-    return _linear(state, site, shape[1], POINT, shape, factors.reshape(-1, 1, 1, 1))
+    return linear(state, site, shape[1], POINT, shape, factors.reshape(-1, 1, 1, 1))
 
 
-def _linear(
+def too_wide(values: Mapping[str, Any]) -> str | None:
+    """Why no command makes a convolution with such strides and dilations."""
+    strides = [values[key] for key in _WINDOW[2:4]]
+    wide = [stride for stride in strides if stride > _WINDOW_STEP_MAX]
+    halves = len(wide) < 2 and all(one % 2 == 0 and one // 2 <= _WINDOW_STEP_MAX for one in wide)
+    if not halves or max(values[key] for key in _WINDOW[4:6]) > _WINDOW_STEP_MAX:
+        return f"a stride or dilation above {_WINDOW_STEP_MAX}"
+    return None
+
+
+def linear(
     state: Rewriting,
     site: Site,
     groups: int,
@@ -115,9 +92,16 @@ def constants(state: Rewriting, site: Site) -> tuple[F64, F64 | None] | None:
 
 
 def in_integers(
-    state: Rewriting, site: Site, weights: F64, bias: F64 | None, shape: tuple[int, ...], groups: int = 1
+    state: Rewriting,
+    site: Site,
+    weights: F64,
+    bias: F64 | None,
+    shape: tuple[int, ...],
+    groups: int = 1,
+    tokens: bool = False,
 ) -> Weights | str:
-    """A convolution of a site's first input, seen as `shape`, for the site's result; or why there is none."""
+    """A convolution of a site's first input, seen as `shape`, for the site's result; or why there is none.
+    tokens: the input's last dimension is seen as channels."""
     name = site.node.inputs[0]
     if missing := state.missing(name, site.output):
         return missing
@@ -129,7 +113,7 @@ def in_integers(
         result,
         free=free,
         power=state.power(name),
-        mean=_means(state, name, shape),
+        mean=_means(state, name, shape) if tokens == (name in state.tokens) else None,
         groups=groups,
     )
     return found or "weights too large for the scales of input and result"
@@ -156,12 +140,19 @@ def _write(
     if own != shape:
         source = state.reshaped(site, source, shape, state.between(site, "pixels"))
     step = Step(found.scale, not site.relu)
-    inputs, values = conv_of(state, site, source, found, {"groups": groups, **window})
     name = state.result(site, step)
+    wide = [key for key in _WINDOW[2:4] if window[key] > _WINDOW_STEP_MAX]
+    inputs, values = conv_of(
+        state, site, source, found, {"groups": groups, **window, **{key: window[key] // 2 for key in wide}}
+    )
     out = state.info(site.output).shape
     if own != shape:
         inner = state.layer(site, "TPU_CONV_INT8", inputs, values, state.between(site, "pixel"))
         state.reshaped(site, inner, out, name)
+    elif wide:  # every other one of its results
+        inner = state.layer(site, "TPU_CONV_INT8", inputs, values, state.between(site, "all"))
+        chosen = {**POINT, **dict.fromkeys(wide, 2), "dtype": int(step.dtype), "scale": step.scale}
+        state.layer(site, "TPU_POOL_INT8", [inner], chosen, name)
     else:
         state.layer(site, "TPU_CONV_INT8", inputs, values, name)
     tell(state, site, given, found)

@@ -33,7 +33,17 @@ def pair(state: Rewriting, site: Site) -> str | None:
         return "operands of other shapes"
     if missing := state.missing(*node.inputs, site.output):
         return missing
-    (a, step_a), (b, step_b) = (state.as_bytes(node, name) for name in node.inputs)
+    like = next((name for name in node.inputs if name in state.second), None)
+    tokens = like is not None or any(_turned(state, name) for name in node.inputs)
+    if tokens and any(name in state.kept or state.info(name).shape != out for name in node.inputs):
+        return "its other operand is in fp32"
+    if tokens and not all(state.is_bytes(name) for name in node.inputs):
+        return "its other operand is not in 8 bits"
+    if like is not None:
+        operands = [state.as_second(node, name) for name in node.inputs]
+    else:
+        operands = [state.as_bytes(node, name) for name in node.inputs]
+    (a, step_a), (b, step_b) = operands
     values = {"binary_op": op, "multiplier_a": 1, "multiplier_b": 1, "rshift": 0, "relu": int(site.relu)}
     if op in (BINARY_MAX, BINARY_MIN):
         signed = step_a.signed or step_b.signed
@@ -57,10 +67,17 @@ def pair(state: Rewriting, site: Site) -> str | None:
             "multiplier_b": found.multiplier_b,
             "rshift": found.rshift,
         }
-    name = state.result(site, step)
+    name = state.result(site, step, like=like)
     made = {**values, "dtype": int(step.dtype), "scale": step.scale}
     state.layer(site, "TPU_ELTWISE_INT8", [a, b], made, name)
     return None
+
+
+def _turned(state: Rewriting, name: str) -> bool:
+    """Whether a tensor is tokens exchanged with their channels."""
+    maker = state.net.producer.get(name)
+    turns = maker is not None and state.net.nodes[maker].op.op == "TPU_TURN"
+    return turns and len(state.info(name).shape) == 3
 
 
 def _fits(one: tuple[int, ...], out: tuple[int, ...]) -> bool:
@@ -77,20 +94,21 @@ def function(state: Rewriting, site: Site) -> str | None:
         return "its input is not in 8 bits"
     if missing := state.missing(site.output):
         return missing
-    name, given = state.bytes[source]
+    name, given = state.given(source)
     if site.op == "TPU_UNARY" and site.values["unary_op"] == UNARY["RELU"]:
         step, _ = state.wanted(site.output, False)
         m, k = multiplier(given.scale / step.scale)
         values = {"multiplier": m, "rshift": k, "dtype": int(step.dtype), "scale": step.scale}
-        state.layer(site, "TPU_REQUANTIZE", [name], values, state.result(site, step))
+        state.layer(site, "TPU_REQUANTIZE", [name], values, state.result(site, step, like=source))
         return None
     if site.op == "TPU_UNARY" and site.values["unary_op"] == UNARY["LEAKY_RELU"] and given.signed:
         slope = float(site.values["a"])
         if 0.0 < slope < 1.0:
             m, k = multiplier(slope)
-            shape = (1,) * len(state.info(source).shape)
+            shape = (1,) * len(state.shape_given(source))
             table = state.constant(site, "slope", np.full(shape, m, np.int8))
-            state.layer(site, "TPU_PRELU_INT8", [name, table], {"rshift": k}, state.result(site, given))
+            made = state.result(site, given, like=source)
+            state.layer(site, "TPU_PRELU_INT8", [name, table], {"rshift": k}, made)
             return None
     if site.op == "TPU_UNARY" and site.values["unary_op"] in _GATES and gated(state, site):
         return None
@@ -105,7 +123,7 @@ def function(state: Rewriting, site: Site) -> str | None:
     entries = np.clip(np.sign(steps) * np.floor(np.abs(steps) + 0.5), low, step.largest)
     table = state.constant(site, "table", entries.astype(step.dtype.numpy_name))
     values = {"dtype": int(step.dtype), "scale": step.scale}
-    state.layer(site, "TPU_LOOKUP", [name, table], values, state.result(site, step))
+    state.layer(site, "TPU_LOOKUP", [name, table], values, state.result(site, step, like=source))
     return None
 
 

@@ -26,7 +26,8 @@ class Range:
 
     low, high: the least and the greatest that were seen. threshold: the magnitude that the largest integer
     stands for; values beyond it are cut. power: the mean of the squares. mean, peaks: of each channel
-    (dimension 1) the mean and the largest magnitude, or nothing. They are estimates for other data.
+    (dimension 1, or what channels.py says) the mean and the largest magnitude, or nothing. They are estimates
+    for other data.
     """
 
     low: float

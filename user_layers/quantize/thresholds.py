@@ -21,7 +21,8 @@ _SEARCHED = 128  # thresholds that the method `mse` compares
 
 @dataclass
 class Statistics:
-    """Of one tensor over all inputs: a histogram of magnitudes whose range grows as values do, ends, sums."""
+    """Of one tensor over all inputs: a histogram of magnitudes whose range grows as values do, ends, sums.
+    channels: which dimension they are."""
 
     low: float = np.inf
     high: float = -np.inf
@@ -32,6 +33,7 @@ class Statistics:
     sums: F64 | None = None
     peaks: F64 | None = None
     places: int = 0
+    channels: int = 1
 
     def add(self, values: npt.NDArray[np.float32]) -> None:
         """The values of one run. NaN and infinities count for nothing."""
@@ -52,12 +54,12 @@ class Statistics:
         else:
             self.histogram[0] += finite.size
         if wide.ndim > 1 and finite.size == wide.size:
-            axes = tuple(axis for axis in range(wide.ndim) if axis != 1)
+            axes = tuple(axis for axis in range(wide.ndim) if axis != self.channels % wide.ndim)
             sums = wide.sum(axes)
             self.sums = sums if self.sums is None else self.sums + sums
             peaks = np.abs(wide).max(axes)
             self.peaks = peaks if self.peaks is None else np.maximum(self.peaks, peaks)
-            self.places += wide.size // wide.shape[1]
+            self.places += wide.size // wide.shape[self.channels]
 
     def _widen(self, largest: float) -> None:
         """Room for larger magnitudes: bins are joined by twos."""

@@ -29,7 +29,7 @@ def tied(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> tuple[dict[
     for node in net.nodes:
         if node.cpu is not None:
             continue
-        if node.op.op in (*MOVING, "TPU_UNFOLD") or _chooses(node, toolkit):
+        if node.op.op in (*MOVING, "TPU_UNFOLD", "TPU_TURN") or _chooses(node, toolkit):
             joined = [node.inputs[0], *node.outputs]
         elif node.op.op == "TPU_CONCAT":
             joined = [*node.inputs, *node.outputs]

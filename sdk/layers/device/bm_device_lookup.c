@@ -73,6 +73,17 @@ static void compute(const void *run, const bm_job *job) {
     if (words.n > 0) look_up_words(y, x, work, &words, smaller(r->in[0].shape[0], BM_PACKED), tables);
 }
 
+/* Batches `from`, which begins a word, and on of a tensor in DDR. */
+static tpu_tensor_t part_of(const tpu_tensor_t *t, int from, int batches) {
+    tpu_tensor_t part = *t;
+    const int elements = t->elem_num / t->shape[0];
+    part.addr += (u64)from * (u64)elements; /* bytes */
+    part.shape[0] = batches;
+    part.elem_num = elements * batches;
+    return part;
+}
+
+/* Words that are full, then those that are not, whose other batches are nobody's. */
 __BM_GLOBAL__(TPU_LOOKUP)
 int lookup_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                   const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
@@ -82,7 +93,12 @@ int lookup_global(const void *param, const int param_size, const tpu_tensor_t *i
     const dim4 all = {1, 1, 1, BM_PACKED * ENTRIES};
     okk_initialize();
     okk_gdma_32bit_cpy_S2S(tables, in_tensors[1].addr, &all, NULL, NULL);
-    bm_packed_whole((bm_packed){&tables, out_tensors, in_tensors, 0}, 1, 1, compute);
+    const int batches = in_tensors[0].shape[0], rest = batches % BM_PACKED;
+    for (int from = 0, count; from < batches; from += count) {
+        count = from < batches - rest ? batches - rest : rest;
+        const tpu_tensor_t in = part_of(&in_tensors[0], from, count), out = part_of(&out_tensors[0], from, count);
+        bm_packed_whole((bm_packed){&tables, &out, &in, 0}, 1, 1, compute);
+    }
     okk_poll();
     return BM_LAYER_OK;
 }

@@ -1,7 +1,7 @@
 /* TPU_STRIPS_CUT: one picture of 8-bit integers as four strips of rows, one in each slot of 4N (bm_layer_strips.h).
  * With `repeat` every slot gets all of it, as operands that are one number to a channel need it.
  *
- * Inputs: x `[1, C, H, W]` as int8 or uint8 in 4N
+ * Inputs: x `[1, C, H, W]` as int8 or uint8 in 4N, or without W
  * Makes: `[4, C, rows, W]`: batch k has rows k * rows and on, 0 behind the last one
  */
 #include "bm_layer_strips.h"

@@ -1,7 +1,7 @@
 /* TPU_STRIPS_HALO: strips of rows with rows of their neighbours above and below, for windows that reach there
  * (bm_layer_strips.h). What is above the picture and below its last row becomes `fill`.
  *
- * Inputs: x `[4, C, rows, W]` as int8 or uint8 in 4N
+ * Inputs: x `[4, C, rows, W]` as int8 or uint8 in 4N, or without W
  * Makes: `[4, C, top + rows + bottom, W]`
  */
 #include "bm_layer_strips.h"

@@ -1,6 +1,6 @@
 /* TPU_STRIPS_JOIN: four strips of rows, one in each slot of 4N, as the picture that they are (bm_layer_strips.h).
  *
- * Inputs: x `[4, C, rows, W]` as int8 or uint8 in 4N
+ * Inputs: x `[4, C, rows, W]` as int8 or uint8 in 4N, or without W
  * Makes: `[1, C, H, W]`
  */
 #include "bm_layer_strips.h"

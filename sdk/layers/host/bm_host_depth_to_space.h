@@ -5,12 +5,28 @@
 #include <string>
 
 #include "bm_host_movement.h"
+#include "bmbuiltin.h"
 
 __BM_DESC__(TPU_DEPTH_TO_SPACE)
 class DepthToSpaceDescriptor : public MovementDescriptor {
   public:
     virtual std::string get_name() const override { return "DEPTH_TO_SPACE"; }
-    virtual bool force_use_global_layer() const override { return true; }
+    // The compiler knows that its local function runs on the DMA engine. It makes rows; columns within a lane are not
+    // for that engine.
+    virtual bool force_use_global_layer() const override {
+        return p()->block_w != 1 || (p()->crd != 0 && p()->block_h != 1) || !in_words();
+    }
+    virtual bool can_h_w_dynamic() const override { return p()->height == 0; }
+    virtual int backward_hidx(int out_hidx) const override { return out_hidx / p()->block_h; }
+    virtual int backward_hslice(int out_hslice) const override { return (out_hslice + p()->block_h - 2) / p()->block_h + 1; }
+    virtual bool accepts_larger_tiles() const override { return true; }
+
+  private:
+    bool in_words() const {
+        const DATA_TYPE_T dtype = in(0).dtype;
+        return in(0).store_mode != STORE_MODE_1N || dtype == DTYPE_FP32 || dtype == DTYPE_INT32 || dtype == DTYPE_UINT32;
+    }
+    const tpu_depth_to_space_param_t *p() const { return param<tpu_depth_to_space_param_t>(); }
 };
 
 #endif

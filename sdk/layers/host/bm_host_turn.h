@@ -4,12 +4,12 @@
 
 #include <string>
 
-#include "bm_host_constants.h"
+#include "bm_host_movement.h"
 #include "bmbuiltin.h"
 
 // The compiler knows that its local function runs on the DMA engine.
 __BM_DESC__(TPU_TURN)
-class TurnDescriptor : public bmcompiler::LayerDescriptor {
+class TurnDescriptor : public MovementDescriptor {
   public:
     virtual std::string get_name() const override { return "TURN"; }
     virtual bool can_split_local_h_w() const override { return false; }

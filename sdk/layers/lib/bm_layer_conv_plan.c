@@ -123,7 +123,8 @@ bool bm_conv_make_plan(const conv_problem *p, conv_plan *best) {
         for (t.in_c = smaller(p->in_c, CHIP_CHANNELS_WHOLE);; t.in_c = conv_fewer(t.in_c)) {
             if (t.in_c < p->in_c) t.in_c += t.in_c % 2; /* pairs stay together */
             conv_consider(p, t, best, &least);
-            if (t.in_c <= 4 || p->bytes != NULL) break;
+            /* Sums in parts have other bits than whole ones, which a group makes: only where nothing else fits. */
+            if (t.in_c <= 4 || p->bytes != NULL || least != ~0ull) break;
         }
         if (t.out_c <= CHIP_NPU_NUM) break;
     }

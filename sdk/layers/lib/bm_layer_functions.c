@@ -160,3 +160,37 @@ void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, l
     bm_if_greater_C(t0, x, BM_FLT_MAX, bm_words_at(x), bm_words_at(t0), s);
     bm_if_C_greater(y, 0.0f, x, bm_float(__builtin_nanf("")), bm_words_at(t0), s);
 }
+
+void bm_sine(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
+             bool cosine, const dim4 *s) {
+    static const float pi[] = {201.0f / 64.0f, 0x1.fb5p-11f, 3.178651e-8f}; /* 8 and 12 bits, and the rest */
+    static const float rest[] = {/* (sin r / r - 1) / r^2, |r| to 0.6 pi: x / pi is rounded, too */
+        -0.166666344f, 0.00833251607f, -0.000197750313f, 2.54000656e-06f};
+    const float high = 2048.0f, half = cosine ? 0.5f : 0.0f;
+    bm_mul_C(t0, x, 0.318309886f, s);
+    if (cosine) bm_add_C(t0, t0, half, s);
+    bm_add_C(t0, t0, BM_TO_INTEGER, s);
+    bm_add_C(t1, t0, -BM_TO_INTEGER, s);
+    if (cosine) bm_add_C(t1, t1, -half, s); /* how often pi: 9 bits above 2048, 12 below */
+    bm_mul_C(t2, t1, 1.0f / high, s);
+    bm_add_C(t2, t2, BM_TO_INTEGER, s);
+    bm_add_C(t2, t2, -BM_TO_INTEGER, s);
+    bm_mac_C(t1, t2, -high, s);
+    bm_mul_C(t3, t2, -high * pi[0], s);
+    bm_add(t3, t3, x, s);
+    bm_mac_C(t3, t1, -pi[0], s);
+    for (int i = 1; i < BM_COUNT(pi); i++) {
+        bm_mac_C(t3, t2, -high * pi[i], s);
+        bm_mac_C(t3, t1, -pi[i], s);
+    }
+    bm_mul(t1, t3, t3, s);
+    bm_polynomial(t2, t1, rest, BM_COUNT(rest), s);
+    bm_mul(t2, t2, t1, s);
+    bm_mac(t3, t3, t2, s);
+    bm_at_most(t3, t3, 1.0f, s);
+    bm_at_least(t3, t3, -1.0f, s);
+    okk_bdc_32bit_logical_shift_C(t0, t0, 31, s, NULL, NULL); /* an odd number's bit is a sign */
+    bm_xor(t3, t3, t0, s);
+    bm_and_C(t1, x, BM_MAGNITUDE, s);
+    bm_if_greater_C(y, t1, BM_SINE_END, bm_float(__builtin_nanf("")), bm_words_at(t3), s);
+}

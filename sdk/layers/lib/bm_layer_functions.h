@@ -59,4 +59,11 @@ void bm_normal_tail(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_
 void bm_sqrt(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
              const dim4 *s);
 
+/* y = sin x, or cos x: absolute errors below 2e-7 for |x| up to BM_SINE_END, relative ones for |x| up to pi / 2 of the
+ * sine; NaN beyond. y may be x. From x whole multiples of pi are taken (odd ones of pi / 2), in parts so short that what
+ * they are multiplied by and subtracted from stays exact; for the rest the sine is a polynomial. */
+#define BM_SINE_END 3e6f
+void bm_sine(local_addr_t y, local_addr_t x, local_addr_t t0, local_addr_t t1, local_addr_t t2, local_addr_t t3,
+             bool cosine, const dim4 *s);
+
 #endif

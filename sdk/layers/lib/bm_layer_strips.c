@@ -54,13 +54,13 @@ void bm_strips_set(const bm_strips *y, int to, int rows, unsigned int word) {
 }
 
 int bm_strips_shape(tpu_tensor_t *out, const tpu_tensor_t *in, int batches, int out_batches, long long rows) {
-    if (!bm_is_packed(in) || in->dims != 4 || in->shape[0] != batches) return BM_LAYER_NOT_SUPPORTED;
+    if (!bm_is_packed(in) || (in->dims != 3 && in->dims != 4) || in->shape[0] != batches) return BM_LAYER_NOT_SUPPORTED;
     if (rows < 1 || rows > BM_STRIPS_ROWS || in->shape[2] > BM_STRIPS_ROWS) return BM_LAYER_NOT_SUPPORTED;
-    bm_output_like(out, in, 4);
+    bm_output_like(out, in, (int)in->dims);
     out->shape[0] = out_batches;
     out->shape[1] = in->shape[1];
     out->shape[2] = (int)rows;
-    out->shape[3] = in->shape[3];
+    if (in->dims == 4) out->shape[3] = in->shape[3];
     return BM_LAYER_OK;
 }
 
@@ -110,7 +110,7 @@ static void store_tile(const void *run, int step) {
 
 void bm_strips_whole(const void *param, const tpu_tensor_t *out, const tpu_tensor_t *in, bm_strips_function function) {
     strips_run r = {.param = param, .function = function, .x = in->addr, .y = out->addr, .channels = in->shape[1],
-                    .width = in->shape[3], .rows = {in->shape[2], out->shape[2]}};
+                    .width = in->dims == 4 ? in->shape[3] : 1, .rows = {in->shape[2], out->shape[2]}};
     long long x, y;
     r.c = smaller(r.channels, CHIP_CHANNELS_WHOLE);
     r.w = r.width;

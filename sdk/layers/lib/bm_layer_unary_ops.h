@@ -36,6 +36,8 @@ enum {
     BM_UNARY_IS_INF,           /* 1.0 or 0.0; a, b: whether -infinity, +infinity count (not 0) */
     BM_UNARY_SWISH,            /* x / (1 + e^(-a x)) */
     BM_UNARY_MISH,             /* x tanh(ln(1 + e^x)) */
+    BM_UNARY_SIN,              /* of radians; NaN where |x| > 3e6 */
+    BM_UNARY_COS,              /* the same */
     BM_UNARY_COUNT
 };
 
@@ -78,6 +80,8 @@ static inline int bm_unary_work(int op) {
     case BM_UNARY_SQRT:
     case BM_UNARY_SOFTSIGN:
     case BM_UNARY_GELU:
+    case BM_UNARY_SIN:
+    case BM_UNARY_COS:
         return 4;
     default:
         return -1;

@@ -1,0 +1,184 @@
+"""Several rows as channels of one convolution: what the plain one makes, where that is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.layer_checks import Array
+from tpulayer import Graph
+from user_layers.compiler import stacked
+from user_layers.compiler.stacked_layers import Stackable
+from user_layers.net.functions import BINARY, UNARY
+from user_layers.onnx.check import compare
+from user_layers.toolkit import Toolkit
+
+ONE = {"kernel_d": 1, "stride_d": 1, "dilation_d": 1, "pad_front": 0, "pad_back": 0}
+
+
+def floats(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def window(
+    kernel: Sequence[int], stride: Sequence[int], pads: Sequence[int], dilation_w: int = 1
+) -> dict[str, int]:
+    names = [f"{what}_{axis}" for what in ("kernel", "stride", "dilation") for axis in "hw"]
+    names += [f"pad_{side}" for side in ("top", "bottom", "left", "right")]
+    return dict(zip(names, (*kernel, *stride, 1, dilation_w, *pads), strict=True))
+
+
+def net(
+    toolkit: Toolkit,
+    shape: tuple[int, ...],
+    outs: int,
+    how: dict[str, int],
+    functions: Sequence[str] = (),
+    *,
+    bias: bool = True,
+    unfold: bool = False,
+    also: bool = False,
+) -> Graph:
+    """A convolution, or with output_pad_h a transposed one, functions behind it, and a sum; also: what the
+    convolution makes is an output too."""
+    graph = Graph(name="net", toolkit=toolkit)
+    x = graph.add_input("x", shape)
+    weights = floats(outs, shape[1], how["kernel_h"], how["kernel_w"])
+    if "output_pad_h" in how:
+        weights = weights.swapaxes(0, 1)
+    if unfold:
+        rows = {k: how[k] for k in ("kernel_h", "stride_h", "dilation_h", "pad_top", "pad_bottom")}
+        (x,) = graph.add_tpu_layer("TPU_UNFOLD", [x], {"planes": 1, **ONE, **rows}, ["unfolded"])
+        weights = weights.transpose(0, 2, 1, 3).reshape(outs, -1, 1, how["kernel_w"])
+        how = {**how, "kernel_h": 1, "stride_h": 1, "pad_top": 0, "pad_bottom": 0}
+    names = [x, graph.add_const("w", weights)]
+    if bias:
+        names.append(graph.add_const("b", floats(outs)))
+    op = "TPU_DECONV" if "output_pad_h" in how else "TPU_CONV"
+    graph.add_tpu_layer(op, names, {"groups": 1, **how}, ["c"])
+    last = "c"
+    for i, function in enumerate(functions):
+        if function == "PRELU":
+            slopes = graph.add_const(f"slopes{i}", floats(outs, 1, 1, seed=i))
+            (last,) = graph.add_tpu_layer(
+                "TPU_BINARY", [last, slopes], {"binary_op": BINARY[function]}, [f"f{i}"]
+            )
+            continue
+        param = {"unary_op": UNARY[function], "a": 1.0}
+        (last,) = graph.add_tpu_layer("TPU_UNARY", [last], param, [f"f{i}"])
+    graph.add_const_binary_layer(last, 1.0, "y", 0)
+    graph.add_tpu_layer("TPU_POOL", ["y"], {"whole": 1, **window((1, 1), (1, 1), (0, 0, 0, 0))}, ["z"])
+    for name in ("y", "z", *(["c"] if also else [])):
+        graph.add_output(name)
+    return graph
+
+
+def both(graph: Graph, x: Array) -> list[str]:
+    """The log with opt 2, whose results are those of opt 0 but for the order of sums."""
+    graph.compile(opt=0)
+    want = graph.run({"x": x})
+    log: list[str] = []
+    graph.compile(opt=2, log=log.append)
+    for found in compare(list(graph.outputs), graph.run({"x": x}), want):
+        assert found.relative <= 2e-6
+    return log
+
+
+def forced(graph: Graph, x: Array, rows: int = 0) -> None:
+    """Whatever it costs; rows: so many, or the most there can be, if there can be any."""
+    used: list[int] = []
+
+    def best(layer: Stackable, after: float) -> int:
+        found = list(layer.candidates())
+        used.append(rows if rows in found else max(found, default=1))
+        return used[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stacked, "_best", best)
+        log = both(graph, x)
+    assert any(line.startswith("DEPTH_TO_SPACE") for line in log) == (used not in ([], [1]))
+
+
+@examples(10)
+@given(st.data())
+def test_any_convolution(toolkit: Toolkit, data: st.DataObject) -> None:
+    def some(*most: int, low: int = 1) -> list[int]:
+        return [data.draw(st.integers(low, high)) for high in most]
+
+    n, c, h, w = some(2, 7, 23, 12)
+    (outs,) = some(20)
+    kernel, stride, pads = some(5, 4), some(3, 3), some(3, 3, 2, 2, low=0)
+    (dilation_w,) = some(2)
+    assume(h + pads[0] + pads[1] >= kernel[0] and max(pads[:2]) < kernel[0])
+    reach = (kernel[1] - 1) * dilation_w
+    assume(w + pads[2] + pads[3] > reach and max(pads[2:]) <= reach)
+    unfold, bias, also = (data.draw(st.booleans()) for _ in range(3))
+    functions = data.draw(st.lists(st.sampled_from(["RELU", "SWISH", "PRELU"]), max_size=2))
+    graph = net(
+        *(toolkit, (n, c, h, w), outs, window(kernel, stride, pads, dilation_w), functions),
+        bias=bias,
+        unfold=unfold,
+        also=also,
+    )
+    forced(graph, floats(n, c, h, w, seed=1), data.draw(st.integers(2, 64 // outs)))
+
+
+@examples(10)
+@given(st.data())
+def test_any_transposed_convolution(toolkit: Toolkit, data: st.DataObject) -> None:
+    """All phases of the stride are rows, also for more channels than there are lanes."""
+
+    def some(*most: int, low: int = 1) -> list[int]:
+        return [data.draw(st.integers(low, high)) for high in most]
+
+    n, c, h, w = some(2, 7, 9, 7)
+    outs = data.draw(st.sampled_from([1, 5, 16, 40, 70]))
+    kernel, stride, pads = some(6, 4), [data.draw(st.integers(2, 4)), *some(3)], some(4, 4, 2, 2, low=0)
+    more = [data.draw(st.integers(0, one - 1)) for one in stride]
+    sides = zip((h, w), kernel, stride, (pads[:2], pads[2:]), more, strict=True)
+    assume(all((size - 1) * s + k - sum(p) + m > 1 for size, k, s, p, m in sides))
+    how = window(kernel, stride, pads) | {"output_pad_h": more[0], "output_pad_w": more[1]}
+    functions = data.draw(st.lists(st.sampled_from(["RELU", "SWISH"]), max_size=1))
+    graph = net(toolkit, (n, c, h, w), outs, how, functions, bias=data.draw(st.booleans()))
+    forced(graph, floats(n, c, h, w, seed=1))
+
+
+def test_dilations_of_single_taps(toolkit: Toolkit) -> None:
+    """Which say nothing."""
+    how = window((1, 3), (1, 1), (0, 0, 0, 0)) | {"dilation_h": 2}
+    forced(net(toolkit, (1, 4, 9, 8), 4, how), floats(1, 4, 9, 8), 3)
+
+
+@pytest.mark.parametrize(
+    ("shape", "outs", "kernel", "stride", "unfold"),
+    [
+        ((1, 16, 131, 200), 16, 3, 1, False),
+        ((1, 8, 257, 100), 12, 5, 1, True),
+        ((1, 20, 90, 301), 3, 9, 1, False),
+    ],
+)
+def test_large_ones_in_tiles(
+    toolkit: Toolkit, shape: tuple[int, ...], outs: int, kernel: int, stride: int, unfold: bool
+) -> None:
+    """Where it pays, with all layers in groups."""
+    pad = kernel // 2
+    how = window((kernel, kernel), (stride, stride), (pad, pad, pad, pad))
+    graph = net(toolkit, shape, outs, how, ["SWISH"], unfold=unfold)
+    log = both(graph, floats(*shape, seed=1))
+    assert any(line.startswith("DEPTH_TO_SPACE") and ", local, group" in line for line in log)
+
+
+def test_not_where_nothing_is_won(toolkit: Toolkit) -> None:
+    """Kernels that do not overlap, lanes that are full, and sizes that may be others when it runs."""
+    for shape, outs, kernel in (((1, 8, 64, 64), 16, 1), ((1, 8, 64, 64), 64, 3), ((1, 8, 6, 6), 16, 3)):
+        how = window((kernel, kernel), (1, 1), (0, 0, 0, 0))
+        assert not any("DEPTH" in line for line in both(net(toolkit, shape, outs, how), floats(*shape)))
+    graph = net(toolkit, (1, 16, 128, 128), 16, window((3, 3), (1, 1), (1, 1, 1, 1)))
+    log: list[str] = []
+    graph.compile(dynamic=True, log=log.append)
+    assert not any("DEPTH" in line for line in log)

@@ -1,0 +1,289 @@
+"""Rows of the output as channels: convolutions with fewer output channels than there are lanes.
+
+Each output channel has a lane, so where there are 16 channels, 48 lanes have nothing to do. Windows of rows
+next to one another overlap: one convolution can make r rows at once, as r times the channels, with a kernel
+that is r - 1 strides higher and has zeros where a row's own window is not. It multiplies more for each
+channel, but for all lanes at once. What is done to each element then (relu, swish) has as many lanes to do it
+on. At the end the DMA engine takes the rows from their lanes to where they belong (TPU_DEPTH_TO_SPACE).
+
+Sums have zeros among their products, and may have them in another order: the chip adds even and odd taps up
+apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from firmware_sim.chip import LOCAL_BYTES, NPU_NUM
+from firmware_sim.isa import timing
+from firmware_sim.timeline import Timer
+from firmware_sim.wire import DType, Program, ProgramTensor, StepOp, TensorKind, TensorRecord
+from user_layers.compiler.stacked_layers import Convolution, Floats, Stackable, Transposed
+from user_layers.compiler.steps import layer_step
+from user_layers.graph import GraphBuilder
+from user_layers.graph.prepared import free_name
+from user_layers.net.net import Net, NetTensorInfo
+from user_layers.net.nodes import CALLER, LayerNode
+from user_layers.toolkit import Toolkit
+
+G = TypeVar("G", bound=GraphBuilder)
+
+_ELEMENTWISE = ("TPU_UNARY", "TPU_CONST_BINARY")
+_SAMPLE = 1024  # pixels of a lane with which element-wise layers are timed
+_BY_CHANNEL = 2.0  # cycles of a layer with a number for each channel, for sixteen elements, at least
+_GAIN = 0.1  # in parts of what it takes now: what is worth the layers that come in
+_LEAST = 2000.0  # cycles, likewise
+
+
+def stack_rows(graph: G, net: Net) -> G | None:
+    """The graph with several rows at once wherever that takes fewer cycles; None where that is nowhere.
+    Inputs and outputs are the same. For nets that are compiled statically. net: what `resolve` says of the
+    graph."""
+    found = list(_stacks(graph, net))
+    return _written(graph, found) if found else None
+
+
+# ---- what is stacked ----
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """A layer that makes several rows at once, and the layers behind it that work on them."""
+
+    layer: Stackable
+    chain: Sequence[LayerNode]
+    rows: int
+
+
+def _stacks(graph: GraphBuilder, net: Net) -> Iterator[_Stack]:
+    """All that pay."""
+    look = _Looking(graph, net)
+    for node in look.nodes:
+        layer = look.layer(node)
+        if layer is None:
+            continue
+        chain = look.chain(node)
+        after = sum(look.cycles(one) for one in chain)
+        rows = _best(layer, after)
+        if rows > 1:
+            yield _Stack(layer, chain, rows)
+
+
+def _best(layer: Stackable, after: float) -> int:
+    """The number of rows with which a layer and those behind it take least; 1 where nothing is worth it.
+    after: cycles of those for sixteen elements of each lane."""
+    n, c, h, w = layer.made.shape
+
+    def cycles(rows: int) -> float:
+        computed, loaded = layer.cycles(rows)
+        groups = n * -(-rows * c // NPU_NUM) * -(-(-(-h // rows) * w) // 16)
+        # The next layer waits for the rows, unless they go to DDR; which is known only when groups are.
+        moved = timing.local_to_local(4 * math.prod(layer.made.shape)).chip if rows > 1 else 0.0
+        return max(computed + after * groups, loaded) + moved
+
+    now = cycles(1)
+    best = min(layer.candidates(), key=cycles, default=1)
+    saved = now - cycles(best)
+    return best if saved > max(_GAIN * now, _LEAST) else 1
+
+
+class _Looking:
+    """Asks a graph. nodes: those that outputs need."""
+
+    def __init__(self, graph: GraphBuilder, net: Net) -> None:
+        self._graph, self._net = graph, net
+        self.nodes = [node for node in graph.nodes if all(name in net.tensors for name in node.outputs)]
+        self._readers: dict[str, list[LayerNode]] = {}
+        for node in self.nodes:
+            for name in node.inputs:
+                self._readers.setdefault(name, []).append(node)
+        self._timed: dict[bytes, float] = {}
+
+    @cached_property
+    def _makers(self) -> dict[str, LayerNode]:
+        return {name: node for node in self.nodes for name in node.outputs}
+
+    def layer(self, node: LayerNode) -> Stackable | None:
+        """A layer that could make several rows at once; None for anything else."""
+        if node.op.op not in ("TPU_CONV", "TPU_DECONV") or not node.op.is_builtin:
+            return None
+        source, made = (self._net.tensors[name] for name in (node.inputs[0], node.outputs[0]))
+        if len(made.shape) != 4 or made.shape[2] < 2 or not self._only_floats(source, made):
+            return None
+        weights, window = self._weights(node), self._values(node)
+        if weights is None or window["groups"] != 1:
+            return None
+        bias = len(node.inputs) > 2
+        maker = self._makers.get(node.inputs[0])
+        if node.op.op == "TPU_CONV" and maker is not None and self._unfolds(maker, window):
+            given = self._values(maker)
+            source = self._net.tensors[maker.inputs[0]]
+            return Convolution(
+                *(node, maker, source, made, weights, bias, window),
+                *(given["kernel_h"], given["stride_h"], given["pad_top"]),
+            )
+        if window["dilation_h"] != 1 and window["kernel_h"] > 1:
+            return None
+        common = node, None, source, made, weights, bias, window
+        if node.op.op == "TPU_DECONV":
+            return Transposed(*common)
+        return Convolution(*common, window["kernel_h"], window["stride_h"], window["pad_top"])
+
+    def chain(self, node: LayerNode) -> list[LayerNode]:
+        """The element-wise layers behind a node, as long as each is the only reader."""
+        found: list[LayerNode] = []
+        name = node.outputs[0]
+        while name not in self._net.outputs and len(self._readers.get(name, ())) == 1:
+            (reader,) = self._readers[name]
+            if not reader.op.is_builtin or not (
+                reader.op.op in _ELEMENTWISE or self._by_channel(reader, name)
+            ):
+                break
+            found.append(reader)
+            name = reader.outputs[0]
+        return found
+
+    def cycles(self, node: LayerNode) -> float:
+        """Of an element-wise layer, for sixteen elements of each lane, as the device records it."""
+        if node.op.op not in _ELEMENTWISE:
+            return _BY_CHANNEL
+        key = node.op.op.encode() + node.param
+        if key not in self._timed:
+            self._timed[key] = _timed(node, self._graph.toolkit) * 16 / _SAMPLE
+        return self._timed[key]
+
+    def _by_channel(self, node: LayerNode, name: str) -> bool:
+        """Whether a layer combines a tensor with one constant number for each channel."""
+        if node.op.op != "TPU_BINARY":
+            return False
+        others = [self._graph.tensors.get(one) for one in node.inputs if one != name]
+        if len(others) != 1 or others[0] is None or others[0].data is None:
+            return False
+        channels, shape = self._net.tensors[name].shape[1], others[0].shape
+        return others[0].dtype is DType.FP32 and (1,) * (4 - len(shape)) + shape == (1, channels, 1, 1)
+
+    def _unfolds(self, maker: LayerNode, window: Mapping[str, Any]) -> bool:
+        """Whether a layer makes channels of rows for this convolution alone."""
+        if maker.op.op != "TPU_UNFOLD" or len(self._readers[maker.outputs[0]]) > 1:
+            return False
+        if maker.outputs[0] in self._net.outputs:
+            return False
+        given = self._values(maker)
+        plain = (window["kernel_h"], window["stride_h"], window["pad_top"], window["pad_bottom"]) == (
+            1,
+            1,
+            0,
+            0,
+        )
+        return plain and given["planes"] == given["kernel_d"] == given["dilation_h"] == 1
+
+    def _weights(self, node: LayerNode) -> Floats | None:
+        """Where they and the bias, if there is one, are constants in fp32."""
+        known = [self._graph.tensors.get(name) for name in node.inputs[1:]]
+        if any(one is None or one.data is None or one.dtype is not DType.FP32 for one in known):
+            return None
+        assert known[0] is not None and known[0].data is not None
+        return np.frombuffer(known[0].data, np.float32).reshape(known[0].shape)
+
+    def _only_floats(self, *tensors: NetTensorInfo) -> bool:
+        return all(tensor.dtype is DType.FP32 for tensor in tensors)
+
+    def _values(self, node: LayerNode) -> dict[str, Any]:
+        return self._graph.toolkit.param_values(node.op, node.param)
+
+
+def _timed(node: LayerNode, toolkit: Toolkit) -> float:
+    """Cycles of an element-wise layer's local function on a tile of _SAMPLE pixels."""
+    shape = (1, 1, 1, _SAMPLE)
+    ends = [NetTensorInfo(name, shape, DType.FP32) for name in (node.inputs[0], node.outputs[0])]
+    room = toolkit.describe(node, ends[:1], ends[1:]).get_local_buffer_size(shape)
+    nbytes = 4 * _SAMPLE
+    assert 2 * nbytes + room <= LOCAL_BYTES
+    program = Program()
+    tiles = [
+        program.add(ProgramTensor(TensorKind.LOCAL, TensorRecord(shape, addr=at), max_bytes=nbytes))
+        for at in (0, nbytes)
+    ]
+    program.steps.append(layer_step(StepOp.LOCAL, node, tiles[:1], tiles[1:], room, 2 * nbytes))
+    timer = Timer()
+    groups = toolkit.device.record(program, checked=False).groups
+    return sum(timer.timeline(group).cycles for group in groups)
+
+
+# ---- writing ----
+
+
+def _written(graph: G, stacks: Sequence[_Stack]) -> G:
+    made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
+    made.scales = dict(graph.scales)
+    for tensor in graph.tensors.values():
+        made.add_tensor(tensor)
+    taken = {name for node in graph.nodes for name in node.outputs}
+    layers = {node.name for node in graph.nodes}
+
+    def free(stem: str) -> str:
+        return free_name(stem, taken, made.tensor_names)
+
+    def operand(name: str, rows: int) -> str:
+        """What an element-wise layer takes: rows, or a constant with a number for each of their channels."""
+        if name not in graph.tensors:
+            return names[name]
+        data = graph.tensors[name].data
+        assert data is not None  # _Looking.chain asked
+        numbers = np.tile(np.frombuffer(data, np.float32), rows)
+        return made.add_const(free(f"{name}:rows"), numbers.reshape(1, -1, 1, 1))
+
+    members = {node.name: one for one in stacks for node in (one.layer.node, *one.chain)}
+    unfolds = {one.layer.unfold.name: one for one in stacks if one.layer.unfold is not None}
+    names: dict[str, str] = {}  # of what has several rows as channels
+    for node in graph.nodes:
+        token = CALLER.set(node.where)
+        try:
+            if node.name in unfolds:
+                one = unfolds[node.name]
+                values = graph.toolkit.param_values(node.op, node.param) | one.layer.parameters(one.rows)
+                names[node.outputs[0]] = free(f"{node.outputs[0]}:rows")
+                made.add_tpu_layer(node.op.op, node.inputs, values, [names[node.outputs[0]]], name=node.name)
+                continue
+            if node.name not in members:
+                made.add_node(node, node.inputs, node.outputs)
+                continue
+            one = members[node.name]
+            names[node.outputs[0]] = own = free(f"{node.outputs[0]}:rows")
+            if node is one.layer.node:
+                x = node.inputs[0] if one.layer.unfold is None else names[node.inputs[0]]
+                constants = _constants(graph, made, one, free)
+                window = {**one.layer.window}
+                if one.layer.unfold is None:
+                    window |= one.layer.parameters(one.rows)
+                made.add_tpu_layer(node.op.op, [x, *constants], window, [own], name=node.name)
+            else:
+                plain = replace(node, shapes=None, dims=None)
+                made.add_node(plain, [operand(name, one.rows) for name in node.inputs], [own])
+            if node is (one.chain[-1] if one.chain else one.layer.node):
+                rows = {"block_h": one.rows, "block_w": 1, "crd": 0, "height": one.layer.made.shape[2]}
+                name = free_name(f"{one.layer.node.name}:rows", layers)
+                made.add_tpu_layer("TPU_DEPTH_TO_SPACE", [own], rows, node.outputs, name=name)
+        finally:
+            CALLER.reset(token)
+    for name in graph.outputs:
+        made.add_output(name)
+    return made
+
+
+def _constants(graph: GraphBuilder, made: GraphBuilder, one: _Stack, free: Callable[[str], str]) -> list[str]:
+    """The kernel and the bias, if there is one, of all rows."""
+    node = one.layer.node
+    names = [made.add_const(free(f"{node.outputs[0]}:kernel"), one.layer.kernel(one.rows))]
+    if one.layer.bias:
+        data = graph.tensors[node.inputs[2]].data
+        assert data is not None  # _Looking.layer asked
+        bias = np.tile(np.frombuffer(data, np.float32), one.rows)
+        names.append(made.add_const(free(f"{node.outputs[0]}:bias"), bias))
+    return names

@@ -1,0 +1,181 @@
+"""Layers that can make several rows at once as channels: convolutions, and transposed ones."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.chip import NPU_NUM, WINDOW_SIDE_MAX
+from firmware_sim.isa import timing
+from firmware_sim.isa.bursts import straight
+from user_layers.net.net import NetTensorInfo
+from user_layers.net.nodes import LayerNode
+from user_layers.net.phases import Axis
+
+Floats = npt.NDArray[np.float32]
+
+_STEP_MAX = 15  # strides and pads of an instruction
+_CHANNELS = 4095  # of a tensor in local memory
+_TOLD = 4  # fewer input channels have zeros beside them (bm_conv_told)
+
+
+@dataclass(frozen=True)
+class Stackable(ABC):
+    """A layer of one group with constant weights. unfold: the layer that makes channels of its kernel's
+    rows, if there is one; source, made: what goes in before that, and what comes out; window: the layer's
+    parameters."""
+
+    node: LayerNode
+    unfold: LayerNode | None
+    source: NetTensorInfo
+    made: NetTensorInfo
+    weights: Floats
+    bias: bool
+    window: Mapping[str, Any]
+
+    @abstractmethod
+    def candidates(self) -> Iterable[int]:
+        """How many rows at once there can be."""
+
+    @abstractmethod
+    def cycles(self, rows: int) -> tuple[float, float]:
+        """Of the tensor unit; and of the DMA engine before it for what depends on the rows: the kernel and
+        the unfolded input."""
+
+    @abstractmethod
+    def parameters(self, rows: int) -> dict[str, int]:
+        """Those of the layer that become others, or of `unfold`."""
+
+    @abstractmethod
+    def kernel(self, rows: int) -> Floats:
+        """The weights, whose output channels are [row, output channel]."""
+
+    def _cycles(self, rows: int, kernel: tuple[int, int], ins: int, stride_w: int) -> tuple[float, float]:
+        n, c, h, w = self.made.shape
+        shape = n, rows * c, -(-h // rows), w
+        computed = timing.convolution(shape, 0, max(ins, _TOLD), kernel, stride_w, bias=self.bias).chip
+        loaded = timing.system_to_local(straight(4 * rows * c * ins * kernel[0] * kernel[1])).chip
+        return computed, loaded
+
+
+@dataclass(frozen=True)
+class Convolution(Stackable):
+    """TPU_CONV. taps, stride, top: of the whole kernel along h."""
+
+    taps: int
+    stride: int
+    top: int
+
+    def candidates(self) -> Iterable[int]:
+        """Those for which there are lanes and which one instruction makes."""
+        c, h = self.made.shape[1:3]
+        return (rows for rows in range(2, min(NPU_NUM // c, h) + 1) if self._takes(rows))
+
+    def cycles(self, rows: int) -> tuple[float, float]:
+        """See Stackable."""
+        n, channels = self.made.shape[0], self.source.shape[1]
+        reach, kernel_w, stride_w = self._reach(rows), self.window["kernel_w"], self.window["stride_w"]
+        if self.unfold is None:
+            return self._cycles(rows, (reach, kernel_w), channels, stride_w)
+        computed, loaded = self._cycles(rows, (1, kernel_w), channels * reach, stride_w)
+        lines = n * channels * reach * -(-self.made.shape[2] // rows)
+        line = replace(straight(4 * self.source.shape[3]), jumps=1)
+        return computed, loaded + lines * (timing.system_to_local(line).chip - timing.FITTED.read_latency)
+
+    def parameters(self, rows: int) -> dict[str, int]:
+        """See Stackable."""
+        below = self._below(rows)
+        found = {"kernel_h": self._reach(rows), "stride_h": rows * self.stride, "pad_bottom": below}
+        return found | {"dilation_h": 1}
+
+    def kernel(self, rows: int) -> Floats:
+        """[row and output channel, input channel, KH, KW], or with rows of the kernel as channels."""
+        c, channels, kernel_w = self.made.shape[1], self.source.shape[1], self.weights.shape[3]
+        if self.unfold is None:
+            by_tap = self.weights.transpose(0, 2, 1, 3)
+        else:
+            by_tap = self.weights.reshape(c, self.taps, channels, kernel_w)
+        whole = np.zeros((rows, c, self._reach(rows), channels, kernel_w), np.float32)
+        for row in range(rows):
+            whole[row, :, row * self.stride : row * self.stride + self.taps] = by_tap
+        if self.unfold is None:
+            return np.ascontiguousarray(whole.transpose(0, 1, 3, 2, 4)).reshape(
+                rows * c, channels, -1, kernel_w
+            )
+        return whole.reshape(rows * c, -1, 1, kernel_w)
+
+    def _reach(self, rows: int) -> int:
+        """Rows of the kernel for so many of the output."""
+        return self.taps + (rows - 1) * self.stride
+
+    def _below(self, rows: int) -> int:
+        """Rows that windows of so many output rows reach over the input's lower edge."""
+        steps = -(-self.made.shape[2] // rows) * rows - 1
+        return max(steps * self.stride + self.taps - self.top - self.source.shape[2], 0)
+
+    def _takes(self, rows: int) -> bool:
+        reach = self._reach(rows)
+        if self.unfold is not None:
+            return self.source.shape[1] * reach <= _CHANNELS
+        return (
+            rows * self.stride <= _STEP_MAX
+            and reach <= WINDOW_SIDE_MAX
+            and max(self.top, self._below(rows)) < min(reach, _STEP_MAX + 1)
+        )
+
+
+@dataclass(frozen=True)
+class Transposed(Stackable):
+    """TPU_DECONV, whose rows at once are those of all phases of the stride: none of the zeros between rows is
+    multiplied then, whatever number of lanes there is."""
+
+    @cached_property
+    def _axis(self) -> Axis:
+        window = self.window
+        return Axis(
+            *(self.source.shape[2], self.made.shape[2], window["kernel_h"], window["stride_h"]),
+            window["pad_top"],
+        )
+
+    def candidates(self) -> Iterable[int]:
+        """The stride, if pads let it be."""
+        axis = self._axis
+        fits = axis.stride * self.made.shape[1] <= _CHANNELS and axis.pads[1] < axis.taps
+        return [axis.stride] if axis.stride > 1 and fits and max(axis.pads) <= _STEP_MAX else []
+
+    def cycles(self, rows: int) -> tuple[float, float]:
+        """See Stackable."""
+        taps = self._axis.taps if rows > 1 else self.window["kernel_h"]
+        return self._cycles(rows, (taps, self.window["kernel_w"]), self.source.shape[1], 1)
+
+    def parameters(self, rows: int) -> dict[str, int]:
+        """See Stackable. Of a stride of 1, so that pads are what the kernel reaches over less those of a
+        convolution."""
+        axis = self._axis
+        before, after = axis.pads
+        return {
+            "kernel_h": axis.taps,
+            "stride_h": 1,
+            "dilation_h": 1,
+            "pad_top": axis.taps - 1 - before,
+            "pad_bottom": axis.taps - 1 - after,
+            "output_pad_h": 0,
+        }
+
+    def kernel(self, rows: int) -> Floats:
+        """[input channel, row and output channel, KH, KW]; the layer's taps run against those of a
+        convolution."""
+        axis = self._axis
+        ins, outs, _, kernel_w = self.weights.shape
+        whole = np.zeros((ins, rows, outs, axis.taps, kernel_w), np.float32)
+        for row, tap in np.ndindex(rows, axis.taps):
+            y = axis.kernel_index(row, tap)
+            if 0 <= y < axis.kernel:
+                whole[:, row, :, axis.taps - 1 - tap] = self.weights[:, :, y]
+        return whole.reshape(ins, rows * outs, axis.taps, kernel_w)
