@@ -1,9 +1,9 @@
 """Which layers run together in local memory.
 
 With opt=1 by a cheap rule: consecutive layers that hand a tensor to one another form a group as long as all
-of it can be cut and placed; ever longer beginnings are tried, and the longest that fits is taken. With opt=2 by modelled cycles
-(search.py), never slower than by the cheap rule. A layer for which nothing fits, or that is faster alone,
-runs by itself in DDR.
+of it can be cut and placed; ever longer beginnings are tried, and the longest that fits is taken. With opt=2
+by modelled cycles (search.py), never slower than by the cheap rule. A layer for which nothing fits, or that
+is faster alone, runs by itself in DDR.
 """
 
 from __future__ import annotations
