@@ -2,7 +2,7 @@
 
     python benchmarks/bench_int8_tokens.py [NAME...] [--batch 1 --batch 4] [--spread 0.3] [--log]
 
-Tables are what `calibrate` finds for 40 random samples; signal over noise is of the worst output on two
+Tables are what `calibrate` finds for 48 random samples; signal over noise is of the worst output on two
 other ones, against our fp32 net.
 """
 
@@ -32,7 +32,7 @@ from user_layers.quantize.rewrite import Int8
 from user_layers.runtime import BModelRuntime
 from user_layers.toolkit import Toolkit
 
-_SAMPLES = 40
+_SAMPLES = 48
 
 
 def one(name: str, batch: int, spread: float, log: bool, folder: Path) -> tuple[float, float, float, float]:

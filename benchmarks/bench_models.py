@@ -3,8 +3,8 @@
     python benchmarks/bench_models.py [NAME...] [--python PYTHON] [--opt N] [--json FILE] [--vendor]
 
 One after the other, each in a process of its own with a limit of time; files are built once, into --folder,
-by --python, which has the packages of the extra `models` (the tiny ones need none). With --json a table that
-was interrupted goes on where it was.
+by --python, which has the packages of the extra `models` (the tiny ones and the deep ones, equal_N, unequal_N
+and large_N with about N layers, need none). With --json a table that was interrupted goes on where it was.
 
 on host: ONNX nodes that run there; diff: the largest difference to onnxruntime's results, in parts of the
 largest value; ms: modelled, of what runs on the TPU, without the launch; roofline: the least ms, by
@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.models.table import GROUPS, MODELS, TINY
+from benchmarks.models import deep
+from benchmarks.models.table import GROUPS, MODELS, OTHER, TINY
 
 if TYPE_CHECKING:
     from user_layers.net.compiled import CompiledNet
@@ -193,6 +194,9 @@ def build(name: str, folder: Path, python: str, limit: float) -> Path | str:
     path = folder / f"{name}.onnx"
     if path.exists():
         return path
+    if deep.is_deep(name):
+        deep.build(name, path)
+        return path
     if name in TINY:
         from benchmarks.models import tiny
 
@@ -285,7 +289,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
     every = MODELS | TINY
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(every)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(every)}, or equal_N, unequal_N, large_N"
+    )
     parser.add_argument("--python", default=sys.executable, help="builds the files; has the extra `models`")
     parser.add_argument("--folder", type=Path, default=None, help="of the files (default: in the cache)")
     parser.add_argument("--opt", type=int, action="append", help="levels; the last one runs (default 2)")
@@ -295,6 +301,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="results, from which an interrupted table goes on")
     given = parser.parse_args(words)
     given.opt = given.opt or [2]
+    every |= {name: OTHER for name in given.names if deep.is_deep(name)}
     if unknown := [name for name in given.names if name not in every]:
         parser.error(f"no model {unknown[0]!r}; there are {', '.join(every)}")
     folder = (given.folder or cache_root() / "models").resolve()

@@ -177,12 +177,12 @@ class Format:
         """Whether the elements are multiples of a scale."""
         return self.scale != 0.0
 
-    @property
+    @cached_property
     def together(self) -> int:
         """How many batches are interleaved."""
         return self.store_mode.together
 
-    @property
+    @cached_property
     def word_bytes(self) -> int:
         """Bytes of an element with those of other batches that it is interleaved with."""
         return self.dtype.itemsize * self.together

@@ -72,7 +72,7 @@ def _setter(layout: Layout, field: Field) -> list[str]:
         lines.append(f'    if (v > {limit}) fw_field_overflow("{prefix}.{field.name}", v, {limit});')
     elif wide and field.width != 64:
         raise AssertionError(f"{field.name}: fields of 33 to 63 bits need a wide overflow report")
-    for word, shift, bits, place in field.words():
+    for word, shift, bits, place in field.words:
         part = f"(v >> {place})" if place else "v"
         if wide:
             part = f"(uint32_t){part}"

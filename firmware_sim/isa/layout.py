@@ -37,6 +37,7 @@ class Field:
         """The largest value that fits."""
         return (1 << self.width) - 1
 
+    @cached_property
     def words(self) -> list[tuple[int, int, int, int]]:
         """Its parts in 32-bit words: (word, shift in the word, bits, shift in the value)."""
         parts = []
@@ -47,6 +48,9 @@ class Field:
             parts.append((word, shift, bits, done))
             done += bits
         return parts
+
+
+_FEW = 4  # descriptors that are decoded one by one
 
 
 class Row:
@@ -73,6 +77,7 @@ class Columns:
         self.words = words
         self._columns: dict[str, U64] = {}
         self._ints: dict[str, list[int]] = {}
+        self._plain: list[list[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.words)
@@ -82,7 +87,7 @@ class Columns:
         if column is None:
             field = self.layout[name]
             column = np.zeros(len(self.words), np.uint64)
-            for word, shift, bits, place in field.words():
+            for word, shift, bits, place in field.words:
                 part = self.words[:, word].astype(np.uint64) >> np.uint64(shift)
                 column |= (part & np.uint64((1 << bits) - 1)) << np.uint64(place)
             self._columns[name] = column
@@ -92,8 +97,19 @@ class Columns:
         """The column as plain ints: fast to index one by one."""
         values = self._ints.get(name)
         if values is None:
-            values = self._ints[name] = self[name].tolist()
+            few = len(self.words) <= _FEW and name not in self._columns
+            values = self._ints[name] = self._one_by_one(name) if few else self[name].tolist()
         return values
+
+    def _one_by_one(self, name: str) -> list[int]:
+        """The same for a few descriptors, for which numpy's own time would be most of it."""
+        if self._plain is None:
+            self._plain = self.words.tolist()
+        parts = self.layout[name].words
+        return [
+            sum((row[word] >> shift & (1 << bits) - 1) << place for word, shift, bits, place in parts)
+            for row in self._plain
+        ]
 
     def row(self, index: int) -> Row:
         """One descriptor of the stream, its fields as plain ints."""

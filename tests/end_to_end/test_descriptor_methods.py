@@ -23,7 +23,7 @@ from user_layers.compiler.pipeline import plan_net
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
 from user_layers.compiler.strips import in_strips
-from user_layers.compiler.tiling import Window
+from user_layers.compiler.window import Window
 from user_layers.graph import BINARY_MUL
 from user_layers.graph.shapes import infer_shapes
 from user_layers.scan.link import descriptor_methods

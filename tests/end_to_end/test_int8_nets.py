@@ -243,6 +243,34 @@ def test_long_sums(toolkit: Toolkit, columns: int, kept: bool) -> None:
         assert "a sum of 4,099 products" in str(done.rows[0].reason)
 
 
+@pytest.mark.parametrize(
+    ("stride", "kept"), [((16, 1), True), ((2, 30), True), ((16, 16), False), ((17, 1), False)]
+)
+@pytest.mark.parametrize("batch", [1, 2])
+def test_wide_strides(toolkit: Toolkit, stride: tuple[int, int], kept: bool, batch: int) -> None:
+    """A stride of twice what a command has, along one dimension: every other result of half of it."""
+    rng = np.random.default_rng(0)
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", (batch, 24, 50, 97))
+    graph.add_const("w", (rng.standard_normal((40, 24, 3, 5)) / 19).astype(np.float32))
+    graph.add_const("b", rng.standard_normal(40).astype(np.float32))
+    window = {"groups": 1, "kernel_h": 3, "kernel_w": 5, "dilation_h": 1, "dilation_w": 1, "pad_left": 2}
+    values = {**window, "stride_h": stride[0], "stride_w": stride[1]}
+    graph.add_tpu_layer("TPU_CONV", ["x", "w", "b"], values, ["c"])
+    graph.add_tpu_layer("TPU_UNARY", ["c"], {"unary_op": 0}, ["y"])
+    graph.add_output("y")
+    x = rng.standard_normal((batch, 24, 50, 97)).astype(np.float32)
+    done = quantise(graph, calibrate(graph, [{"x": x}]))
+    graph.compile()
+    (wanted,) = graph.run({"x": x})
+    assert (done.share == 1) == kept
+    results = []
+    for options in ({"opt": 0}, {"opt": 2}, {"dynamic": True}):
+        done.graph.compile(**options)
+        results.append(done.graph.run({"x": x})[0])
+        assert sqnr(wanted, results[-1]) > 27 and np.array_equal(results[0], results[-1])
+
+
 def test_quantised_models(toolkit: Toolkit, tmp_path: Path) -> None:
     """QDQ with a scale for each channel of the weights, and a range that begins at 0 cuts what is below."""
     rng = np.random.default_rng(0)

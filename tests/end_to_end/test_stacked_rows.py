@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tests.support.examples import examples
 from tests.support.layer_checks import Array
 from tpulayer import Graph
 from user_layers.compiler import stacked
-from user_layers.compiler.stacked_layers import Stackable
+from user_layers.compiler.stacked_layers import Convolution, Stackable, continued
 from user_layers.net.functions import BINARY, UNARY
 from user_layers.onnx.check import compare
 from user_layers.toolkit import Toolkit
@@ -146,6 +147,48 @@ def test_any_transposed_convolution(toolkit: Toolkit, data: st.DataObject) -> No
     functions = data.draw(st.lists(st.sampled_from(["RELU", "SWISH"]), max_size=1))
     graph = net(toolkit, (n, c, h, w), outs, how, functions, bias=data.draw(st.booleans()))
     forced(graph, floats(n, c, h, w, seed=1))
+
+
+@examples(15)
+@given(st.data())
+def test_a_convolution_of_rows_at_once(toolkit: Toolkit, data: st.DataObject) -> None:
+    """It takes them as they are, whatever it costs, where its windows begin at whole ones."""
+
+    def some(*most: int, low: int = 1) -> list[int]:
+        return [data.draw(st.integers(low, high)) for high in most]
+
+    h, w = data.draw(st.sampled_from([8, 12, 18, 24])), data.draw(st.integers(4, 10))
+    outs = data.draw(st.sampled_from([2, 5, 16, 40]))
+    kernel, stride, pads = some(4, 3), some(3, 2), some(3, 3, 1, 1, low=0)
+    assume(max(pads[:2]) < kernel[0] and max(pads[2:]) < kernel[1])
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", (1, 4, h, w))
+    first = window((3, 3), (1, 1), (1, 1, 1, 1))
+    for source, name, ins, channels, how in (
+        ("x", "a", 4, 8, first),
+        ("f", "b", 8, outs, window(kernel, stride, pads)),
+    ):
+        inputs = [
+            source,
+            graph.add_const(f"{name}:w", floats(channels, ins, how["kernel_h"], how["kernel_w"])),
+        ]
+        graph.add_tpu_layer("TPU_CONV", inputs, {"groups": 1, **how}, [name])
+        made = {"a": "f", "b": "y"}[name]
+        graph.add_tpu_layer("TPU_UNARY", [name], {"unary_op": UNARY["SWISH"], "a": 1.0}, [made])
+    given = data.draw(st.sampled_from([2, 3, 4, 6]))
+    found: list[int] = []
+
+    def together(layer: Stackable, after: float, reader: Convolution, behind: float) -> Any:
+        one = continued(reader, given)
+        rows = list(one.candidates()) if h % given == 0 else []
+        found.extend(rows)
+        return (one, data.draw(st.sampled_from(rows))) if rows else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stacked, "_together", together)
+        log = both(graph, floats(1, 4, h, w, seed=1))
+    convolutions = [line for line in log if line.startswith("CONV")]
+    assert (f"[1, {8 * given}, {h // given}, {w}]" in convolutions[0]) == bool(found)
 
 
 def test_dilations_of_single_taps(toolkit: Toolkit) -> None:

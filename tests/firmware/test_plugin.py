@@ -222,8 +222,16 @@ def test_numbers_and_arguments(plugins: PluginHost) -> None:
     assert h.forward_height(9) == 4
 
 
+def test_methods_asked_together_are_known_then(plugins: PluginHost) -> None:
+    h, alone = plugins.create(node()), plugins.create(node())
+    calls = [("backward_hslice", (4,)), ("input_type", (1,)), ("get_local_buffer_size", (2, 3, 4, 5))]
+    h.ask([*calls, calls[0]])
+    assert [h.call(*one) for one in calls] == [alone.call(*one) for one in calls]
+
+
 def test_every_method_of_the_table_is_a_method_of_the_handle() -> None:
-    methods = {n for n in vars(DescriptorHandle) if not n.startswith("_")} - {"call", "prepared", "prepare"}
+    others = {"call", "ask", "prepared", "prepare"}
+    methods = {n for n in vars(DescriptorHandle) if not n.startswith("_")} - others
     assert methods - {"takes"} == {m.name for m in METHODS} - {"input_dtype", "input_store_mode"}
 
 

@@ -85,6 +85,9 @@ class FakeDescriptor:
         self._asked = asked
         self.name = layer.name
 
+    def ask(self, calls: Sequence[tuple[str, Sequence[int]]]) -> None:
+        """Answers are known without asking."""
+
     def __getattr__(self, method: str) -> Callable[..., Any]:
         if method not in DEFAULTS:
             raise AttributeError(method)

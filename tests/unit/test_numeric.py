@@ -142,6 +142,13 @@ def test_a_constant_that_is_not_finite_is_meant(chip_watched: Watched) -> None:
     assert not chip_watched.run(arithmetic(Eu.MUL, 2, opt_opd1_const=1, opd1_addr=infinity))
 
 
+def test_a_constant_is_told_with_the_element(chip_watched: Watched) -> None:
+    chip_watched.put(A, np.array([1, 3e38], np.float32))
+    factor = int(np.float32(4).view(np.uint32))
+    [finding] = chip_watched.run(arithmetic(Eu.MUL, 2, opt_opd1_const=1, opd1_addr=factor))
+    assert finding.what.endswith("the first res0[0, 0, 0, 1]: inf now, opd1 4, opd0 3e+38")
+
+
 def test_a_command_that_is_too_large_is_said(chip_watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numeric, "MOST", 5)
     [finding] = chip_watched.run(arithmetic(Eu.ADD, 2))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 Times = tuple[int, int]  # first and last, both included
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A buffer of `size` bytes that is needed from time `first` to time `last`, both included.
 
     used: when the tensor unit works on it; moved: when it may be loaded or stored. A buffer that is used
@@ -41,16 +41,11 @@ def place(
     """
     order = sorted(range(len(requests)), key=lambda i: (-requests[i].size, requests[i].first, i))
     offsets = [0] * len(requests)
-    placed: list[tuple[int, int, int, int, Request]] = []  # first and last time, start and end, what
+    placed = _Placed()
     used = 0
     for i in order:
         request = requests[i]
-        since, until = request.first, request.last
-        present = [
-            (start, end, other)
-            for first, last, start, end, other in placed
-            if last >= since and until >= first
-        ]
+        present = placed.during(request.first, request.last)
         offset = None
         if bank and (request.used or request.moved):
             apart = sorted(
@@ -64,9 +59,45 @@ def place(
             return None
         offsets[i] = offset
         if request.size:
-            placed.append((since, until, offset, offset + request.size, request))
+            placed.add(offset, request)
         used = max(used, offset + request.size)
     return Placement(tuple(offsets), used)
+
+
+_WIDTH = 8  # times to a block of the finest level; each coarser one has as many times more
+
+
+class _Placed:
+    """Requests that have a place, by times: those of a moment are found without looking at all others. Each
+    stands in the blocks of the finest level of which it needs at most two."""
+
+    def __init__(self) -> None:
+        self._levels: dict[int, dict[int, list[tuple[int, int, Request]]]] = {}
+
+    def add(self, offset: int, request: Request) -> None:
+        """One that lies there."""
+        width = _WIDTH
+        while request.last // width - request.first // width > 1:
+            width *= _WIDTH
+        blocks = self._levels.setdefault(width, {})
+        for block in {request.first // width, request.last // width}:
+            blocks.setdefault(block, []).append((offset, offset + request.size, request))
+
+    def during(self, since: int, until: int) -> list[tuple[int, int, Request]]:
+        """Start, end and request of those that are needed at some time from `since` to `until`."""
+        found = []
+        for width, blocks in self._levels.items():
+            first, last = since // width, until // width
+            few = last - first < len(blocks)
+            for block in range(first, last + 1) if few else [b for b in blocks if first <= b <= last]:
+                found += [
+                    entry
+                    for entry in blocks.get(block, ())
+                    if entry[2].last >= since
+                    and until >= entry[2].first
+                    and (block == first or entry[2].first // width == block)  # each once
+                ]
+        return found
 
 
 def _lowest(size: int, taken: Sequence[tuple[int, int]], align: int, limit: int | None) -> int | None:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import LARGER, DType, TType
+from user_layers.compiler.window import Window
 from user_layers.net.net import Net, NetTensorInfo
 from user_layers.net.nodes import LayerNode
 from user_layers.net.ops import Descriptor
@@ -24,6 +25,21 @@ _SCATTERS = frozenset(("TPU_DEPTH_TO_SPACE",))
 # Those that make several rows and columns of one: how many of the input a part of the output needs depends on
 # where it begins, with which a descriptor is not asked.
 _SPREADS = frozenset(("TPU_DEPTH_TO_SPACE", "TPU_UPSAMPLE"))
+
+# What every descriptor is asked, in the order in which that is used.
+_METHODS = (
+    "must_dynamic_run",
+    "output_shape_is_dynamic",
+    "force_use_global_layer",
+    "can_split_local_h_w",
+    "accepts_larger_tiles",
+    "is_backslice_optimize_support_layer",
+    "can_h_w_dynamic",
+    "just_reshape",
+    "is_share_mem_layer",
+    "is_concat_layer",
+    "get_global_buffer_size",
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +93,16 @@ class LayerAttributes:
         runs on the DMA engine alone."""
         return self.node.op.is_builtin and self.node.op.op in _GATHERS
 
-    @property
+    @cached_property
+    def taken_whole(self) -> tuple[bool, ...]:
+        """Which inputs are never cut: constants in a compact layout, shapes, what lies in L2 or stays in
+        DDR."""
+        return tuple(
+            on_l2 or self.gathers or kind != TType.NEURON
+            for on_l2, kind in zip(self.on_l2, self.input_types, strict=True)
+        )
+
+    @cached_property
     def turns(self) -> bool:
         """Whether the local function runs on the DMA engine alone, from tiles to tiles in local memory."""
         return self.node.op.is_builtin and self.node.op.op in _TURNS
@@ -96,10 +121,10 @@ class LayerAttributes:
     def local_buffer(self, split_shape: tuple[int, ...]) -> int:
         """Bytes per NPU that the local function needs for an output tile of this shape; with any_batch, and
         of as many or fewer batches."""
+        if not self.any_batch:
+            return self._local_buffer(split_shape)
         batches, *rest = split_shape
-        return max(
-            self._local_buffer((n, *rest)) for n in range(1 if self.any_batch else batches, batches + 1)
-        )
+        return max(self._local_buffer((n, *rest)) for n in range(1, batches + 1))
 
     def _local_buffer(self, split_shape: tuple[int, ...]) -> int:
         size = self._ask("get_local_buffer_size", split_shape)
@@ -165,6 +190,8 @@ class LayerAttributes:
         )
 
     def _backward(self, axis: str, first: int, extent: int) -> tuple[int, int]:
+        assert self._descriptor is not None
+        self._descriptor.ask([(f"backward_{axis}slice", (extent,)), (f"backward_{axis}idx", (first,))])
         rows = self._ask(f"backward_{axis}slice", extent)
         if rows < 1:
             raise self.nonsense(f"backward_{axis}slice({extent})", rows, "at least 1")
@@ -219,12 +246,22 @@ class LayerAttributes:
 class DescribedNet:
     """A net with the attributes of each node, in the same order.
 
-    toolkit: whose device measures the layers.
+    toolkit: whose device measures the layers. known_...: what passes that ask the same of nodes again and
+    again found (tiling.py, concat.py), by node; of windows by axis, node, first, extent, and whether there
+    are several slices.
     """
 
     net: Net
     attrs: tuple[LayerAttributes, ...]
     toolkit: Toolkit = field(repr=False, compare=False)
+    known_windows: dict[tuple[str, int, int, int, bool], tuple[Window | None, ...]] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
+    known_rows: dict[int, bool] = field(init=False, default_factory=dict, repr=False, compare=False)
+    known_batch: dict[int, bool] = field(init=False, default_factory=dict, repr=False, compare=False)
+    known_concats: dict[int, tuple[int, ...] | None] = field(
+        init=False, default_factory=dict, repr=False, compare=False
+    )
 
     @cached_property
     def const_names(self) -> tuple[str, ...]:
@@ -243,6 +280,8 @@ def _attributes(net: Net, node: LayerNode, toolkit: Toolkit) -> LayerAttributes:
     d = toolkit.describe(node, [net.tensors[n] for n in node.inputs], [net.tensors[n] for n in node.outputs])
     held = {i for name in node.inputs for i in net.tensors[name].holds}
     numbers = tuple(i for i in range(len(node.inputs) + len(held)) if i not in held)
+    of_inputs = ((method, (i,)) for method in ("input_type", "should_input_on_l2mem") for i in numbers)
+    d.ask([*((method, ()) for method in _METHODS), *of_inputs])
     attrs = LayerAttributes(
         node=node,
         numbers=numbers,

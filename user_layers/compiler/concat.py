@@ -15,6 +15,12 @@ def concat_channels(described: DescribedNet, k: int) -> tuple[int, ...] | None:
     A descriptor's is_concat_layer speaks of bytes; with the shapes it tells that channels are
     concatenated. The built-in concatenation does it for batches too.
     """
+    if k not in described.known_concats:
+        described.known_concats[k] = _channels(described, k)
+    return described.known_concats[k]
+
+
+def _channels(described: DescribedNet, k: int) -> tuple[int, ...] | None:
     net, attrs = described.net, described.attrs[k]
     node = net.nodes[k]
     if (

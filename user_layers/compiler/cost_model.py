@@ -6,7 +6,7 @@ Each distinct call is recorded once, with stand-in addresses; cycles do not depe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from firmware_sim.chip import (
     ALIGN_BYTES,
@@ -43,11 +43,19 @@ class MeasuredCost:
         self._issue = timing.issue() if issued else 0.0
         self._timer, self._alone_timer = Timer(), Timer(issued=issued)
         self._known: dict[object, float] = {}
+        self._asked: dict[object, float] = {}
 
     @property
     def recorded(self) -> int:
         """How many calls and transfers were recorded so far."""
         return len(self._known)
+
+    def once(self, key: object, ask: Callable[[], float]) -> float:
+        """What `ask` says, asked once for each key; see local_memory.CostModel."""
+        known = self._asked.get(key)
+        if known is None:
+            known = self._asked[key] = ask()
+        return known
 
     def load(self, tile: TensorRecord) -> float:
         """A tile from DDR into local memory."""

@@ -22,7 +22,16 @@ from user_layers.compiler.local_memory import (
     store_cycles,
 )
 from user_layers.compiler.tiles import CutGroup, GroupTiles
-from user_layers.compiler.tiling import AXES, Ends, Infeasible, Tiling, axis_extent, may_split, tile_group
+from user_layers.compiler.tiling import (
+    AXES,
+    Ends,
+    Infeasible,
+    KnownSlices,
+    Tiling,
+    axis_extent,
+    may_split,
+    tile_group,
+)
 
 Counts = tuple[int, int, int]  # slices along n, h, w
 
@@ -88,10 +97,12 @@ def fit_group(
     if isinstance(l2, Infeasible):
         return l2
 
+    known: KnownSlices = {}
+
     def attempt(counts: Counts) -> Group | Infeasible:
         if work is not None and not work.take(len(nodes) * math.prod(counts)):
             return TooMuchWork("there is not enough work left")
-        return fit_counts(described, nodes, counts, cost_model, l2)
+        return fit_counts(described, nodes, counts, cost_model, l2, known)
 
     counts = least
     best = attempt(counts)
@@ -110,12 +121,13 @@ def fit_counts(
     counts: Counts | Ends,
     cost_model: CostModel | None,
     l2: dict[str, int] | None = None,
+    known: KnownSlices | None = None,
 ) -> Group | Infeasible:
-    """The group in exactly so many slices, or exactly those."""
+    """The group in exactly so many slices, or exactly those. known: as of `tile_group`."""
     placed = _place_l2(described, nodes) if l2 is None else l2
     if isinstance(placed, Infeasible):
         return placed
-    tiling = tile_group(described, nodes, counts)
+    tiling = tile_group(described, nodes, counts, known)
     if isinstance(tiling, Infeasible):
         return tiling
     local = plan_local(described, nodes, tiling, cost_model)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import bisect
 import enum
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from firmware_sim.instructions.instruction import Engine
 from user_layers.compiler.storage import Move
@@ -93,8 +95,7 @@ class Copy:
     cycles: float = 0.0
 
 
-@dataclass(frozen=True)
-class Transfer:
+class Transfer(NamedTuple):
     """Work of the DMA that is issued in a step: a copy, or the load or the store of a buffer (by number)."""
 
     step: int
@@ -118,15 +119,16 @@ def choose_loads(
     begins = [0.0]
     for cycles in compute:
         begins.append(begins[-1] + cycles)
-    taken = [0] * (steps + 1)
+    changes = [0] * (steps + 2)
     for b in buffers:
         b.first, b.until = b.need, b.last
         if b.store is not None:
             b.until = max(b.until, min(b.made + 1 + slack, steps))
         if b.moved >= 0:
             b.until = max(b.until, min(b.moved + slack, steps))
-        for s in range(b.first, b.until + 1):
-            taken[s] += b.size
+        changes[b.first] += b.size
+        changes[b.until + 1] -= b.size
+    taken = list(itertools.accumulate(changes[:-1]))
     if max(taken) > limit:
         return False
     queue = sorted(

@@ -1,15 +1,15 @@
 """Which layers run together in local memory.
 
 With opt=1 by a cheap rule: consecutive layers that hand a tensor to one another form a group as long as all
-of it can be cut and placed; the longest beginning that fits is taken. With opt=2 by modelled cycles
-(search.py), never slower than by the cheap rule. A layer for which nothing fits, or that is faster alone,
-runs by itself in DDR.
+of it can be cut and placed; ever longer beginnings are tried, and the longest that fits is taken. With opt=2
+by modelled cycles (search.py), never slower than by the cheap rule. A layer for which nothing fits, or that
+is faster alone, runs by itself in DDR.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firmware_sim.errors import UsageError
@@ -18,14 +18,18 @@ from user_layers.compiler.aliases import Aliases
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.cost_model import MeasuredCost
-from user_layers.compiler.fitting import Counts, Group, fit_counts, fit_group
+from user_layers.compiler.fitting import Counts, Group, TooMuchWork, Work, fit_counts, fit_group
 from user_layers.compiler.search import Search
-from user_layers.compiler.tiling import Ends, Infeasible, taken_whole
+from user_layers.compiler.tiling import Ends, Infeasible
 
 __all__ = ["Alone", "Counts", "Elided", "Group", "Segment", "Segments", "schedule"]
 
 _MAX_CHANNELS = 4095  # of a tensor that a descriptor takes
 _MAX_EXTENT = 65535  # n, h, w
+_TRIED = 10_000  # layer calls, over all tiles, that are planned to find a group
+_TOO_MANY = "it does not fit into local memory in tiles of a useful size"
+_AHEAD = 8  # groups so many times as long as one that fits are tried
+_BEHIND = 4  # and so many layers longer than the longest
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,10 @@ def _as_long_as_possible(
 
     def fit(run: range) -> Group | Infeasible:
         one = tuple(run)
-        return fit_group(described, one) if ends is None else fit_counts(described, one, ends, None)
+        if ends is not None:
+            return fit_counts(described, one, ends, None)
+        found = fit_group(described, one, work=Work(_TRIED))
+        return Infeasible(_TOO_MANY, lacks_room=True) if isinstance(found, TooMuchWork) else found
 
     segments: list[Segment] = []
     at = nodes.start
@@ -111,19 +118,48 @@ def _as_long_as_possible(
             at += 1
             continue
         end = min(_run_end(described, reasons, at), nodes.stop)
-        group: Group | Infeasible = Infeasible(reasons[at])
-        while end > at:
-            group = fit(range(at, end))
-            if isinstance(group, Group):
-                break
-            end -= 1
+        group = _longest(fit, at, end) if end > at else Infeasible(reasons[at])
         if isinstance(group, Group):
             segments.append(group)
-            at = end
+            at += len(group.nodes)
         else:
             segments.append(Alone(at, group.reason))
             at += 1
     return tuple(segments)
+
+
+def _longest(fit: Callable[[range], Group | Infeasible], start: int, end: int) -> Group | Infeasible:
+    """The longest group from `start` on that is found by trying ever larger ones and then halving the
+    interval to the first that does not fit: the work grows as the group does, not as what is behind it. A
+    group that fits may begin with one that does not, so some more are tried behind both. Why the shortest
+    does not fit where none does."""
+    tried: dict[int, Group | Infeasible] = {}
+
+    def attempt(length: int) -> Group | Infeasible:
+        if length not in tried:
+            tried[length] = fit(range(start, start + length))
+        return tried[length]
+
+    most = end - start
+    best, length = 0, 1
+    while length <= most and length <= max(best, 1) * _AHEAD:
+        if isinstance(attempt(length), Group):
+            best = length
+        length = most if length < most < 2 * length else 2 * length
+    low = best
+    high = next((n for n in sorted(tried) if n > low), most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if isinstance(attempt(middle), Group):
+            low = middle
+        else:
+            high = middle
+    ahead = low
+    while ahead < min(low + _BEHIND, most):
+        ahead += 1
+        if isinstance(attempt(ahead), Group):
+            low = ahead
+    return tried[max(low, 1)]
 
 
 def _by_cycles(
@@ -169,7 +205,7 @@ def _local_end(described: DescribedNet, reasons: list[str], start: int) -> int:
     end = start
     while end < len(net.nodes) and not reasons[end]:
         attrs = described.attrs[end]
-        if any(name in made and taken_whole(attrs, i) for i, name in enumerate(net.nodes[end].inputs)):
+        if any(name in made and attrs.taken_whole[i] for i, name in enumerate(net.nodes[end].inputs)):
             break
         made.update(net.nodes[end].outputs)
         end += 1
@@ -189,7 +225,7 @@ def _run_end(described: DescribedNet, reasons: list[str], start: int) -> int:
         if not from_inside:
             break
         # What is computed in local memory is aligned there, and never in L2 or DDR.
-        if any(taken_whole(attrs, i) for i in from_inside):
+        if any(attrs.taken_whole[i] for i in from_inside):
             break
         inside.update(net.nodes[end].outputs)
         end += 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 from firmware_sim.chip import ALIGN_BYTES, BANK_BYTES, LOCAL_BYTES, NPU_NUM
@@ -34,6 +34,9 @@ Asked only when a call was not timed before."""
 
 class CostModel(Protocol):
     """Cycles of what a group does. Records have no addresses."""
+
+    def once(self, key: object, ask: Callable[[], float]) -> float:
+        """What `ask` says, asked once for each key: cycles of the same call or transfer in other groups."""
 
     def load(self, tile: TensorRecord) -> float:
         """A tile from DDR into local memory."""
@@ -161,23 +164,38 @@ class _Planner:
             or cut.described.attrs[k].gathers
             or cut.described.attrs[k].turns
         }
-        self.sizes = {k: size for k in cut.nodes if (size := work_bytes(cut, k))}
         self.shrinks = any(cut.described.attrs[k].any_batch for k in cut.nodes)
         self.compute = [0.0] * (len(cut.nodes) * self.count)
-        self.owners: list[Storage] = []
         self._simplest: _Places | None = None
-        self.buffers = self._buffers()
-        self.copies = [
-            Copy(p * len(cut.nodes) + move.step, p, move) for p in range(self.count) for move in self.moves
-        ]
 
-    def _buffers(self) -> list[Buffer]:
+    @cached_property
+    def sizes(self) -> dict[int, int]:
+        """Bytes of the work buffer of each node that has one; asked of the descriptors where all has room."""
+        return {k: size for k in self.cut.nodes if (size := work_bytes(self.cut, k))}
+
+    @cached_property
+    def buffers(self) -> list[Buffer]:
         """The memory of each storage for each tile."""
+        return self._buffers(self.count)
+
+    @cached_property
+    def owners(self) -> list[Storage]:
+        """The storage of each of these."""
+        return [s for s in self.storages for _ in range(1 if s.once else self.count)]
+
+    @cached_property
+    def copies(self) -> list[Copy]:
+        """The copies within local memory, of all tiles."""
+        steps = len(self.cut.nodes)
+        return [Copy(p * steps + move.step, p, move) for p in range(self.count) for move in self.moves]
+
+    def _buffers(self, count: int) -> list[Buffer]:
+        """The memory of each storage for each of so many tiles."""
         steps = len(self.cut.nodes)
         buffers: list[Buffer] = []
         for s in self.storages:
-            for p in range(1 if s.once else self.count):
-                last = (self.count - 1 if s.once else p) * steps + s.last
+            for p in range(1 if s.once else count):
+                last = (count - 1 if s.once else p) * steps + s.last
                 b = Buffer(s.size, p * steps + s.first, last, tile=p)
                 if s.load is not None:
                     b.load = 0.0
@@ -185,14 +203,16 @@ class _Planner:
                     b.store = 0.0
                     b.made = p * steps + s.made
                 if s.moved >= 0:
-                    b.moved = (self.count - 1 if s.once else p) * steps + s.moved
+                    b.moved = (count - 1 if s.once else p) * steps + s.moved
                 buffers.append(b)
-                self.owners.append(s)
         return buffers
 
     def fits(self) -> bool:
-        """Whether there is room without prefetching anything; buffers may still not go together."""
-        return choose_loads(self.buffers, self.copies, self.compute, LOCAL_BYTES, 0, 0)
+        """Whether there is room without prefetching anything; buffers may still not go together. All tiles
+        but the first and the last take the same room, so three tell."""
+        count = min(self.count, 3)
+        compute = [0.0] * (len(self.cut.nodes) * count)
+        return choose_loads(self._buffers(count), (), compute, LOCAL_BYTES, 0, 0)
 
     def attempt(self, prefetch: float, slack: int, *, banks: bool = True) -> _Places | None:
         """Places for everything when prefetching may fill this part of the local memory.
@@ -205,7 +225,7 @@ class _Planner:
         requests = [_request(b) for b in self.buffers]
         for p in range(self.count):
             for k, size in self.sizes.items():
-                step = p * len(self.cut.nodes) + self.cut.nodes.index(k)
+                step = p * len(self.cut.nodes) + self.cut.steps[k]
                 requests.append(Request(size, step, step, (step, step)))
         placement = None
         if banks:
@@ -245,13 +265,24 @@ class _Planner:
             return move_cycles(cost_model, tiles, c.move.node, c.tile, c.move.index, where)
 
         def load(v: int, p: int) -> float:
-            return load_cycles(cost_model, tiles, v, p, partial(self._where, p))
+            ask = partial(load_cycles, cost_model, tiles, v, p, partial(self._where, p))
+            k = tiles.gatherer(v)
+            kind = tiles.kind_of_move(v, p) if k is None else (k, tiles.kind_of_call(p, k))
+            return cost_model.once((OpKind.LOAD, kind), ask)
 
         def store(v: int, p: int) -> float:
-            return store_cycles(cost_model, tiles, v, p, partial(self._where, p))
+            ask = partial(store_cycles, cost_model, tiles, v, p, partial(self._where, p))
+            k = tiles.scatterer(v)
+            kind = tiles.kind_of_move(v, p) if k is None else (k, tiles.kind_of_call(p, k))
+            return cost_model.once((OpKind.STORE, kind), ask)
 
         def layer(k: int, p: int) -> float:
-            return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(self._where, p, k))
+            def ask() -> float:
+                return cost_model.layer(
+                    k, tiles.call(p, k), tiles.work_bytes(p, k), partial(self._where, p, k)
+                )
+
+            return cost_model.once((OpKind.LAYER, k, tiles.kind_of_call(p, k)), ask)
 
         compute = [0.0] * len(self.compute)
         try:

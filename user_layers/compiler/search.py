@@ -126,18 +126,26 @@ class _Groups:
     ) -> None:
         self.described = described
         self.trials = trials
+        self._known_traffic: dict[range, int] = {}
         self.ways = Ways(
             {
-                k: Cost(0.0, 0) if k in elided else Cost(cost_model.global_layer(k), self._traffic((k,)))
+                k: Cost(0.0, 0)
+                if k in elided
+                else Cost(cost_model.global_layer(k), self._traffic(range(k, k + 1)))
                 for k in nodes
             }
         )
         self.refusals: dict[int, str] = {}
 
+    def _alone(self, k: int, cost_model: MeasuredCost, elided: frozenset[int]) -> Cost:
+        if k in elided:
+            return Cost(0.0, 0)
+        return Cost(cost_model.global_layer(k), self._traffic(range(k, k + 1)))
+
     def give(self, group: Group) -> None:
         """A group as it is."""
-        cost = Cost(group.cycles, self._traffic(group.nodes))
-        self.ways.add(Way(group.nodes[0], group.nodes[-1] + 1, cost, group))
+        nodes = range(group.nodes[0], group.nodes[-1] + 1)
+        self.ways.add(Way(nodes.start, nodes.stop, Cost(group.cycles, self._traffic(nodes)), group))
 
     def fit(self, nodes: range) -> Trial | Infeasible:
         """Try these nodes as a group."""
@@ -168,12 +176,15 @@ class _Groups:
     def _keep(self, nodes: range, trial: Trial) -> None:
         self.ways.add(Way(nodes.start, nodes.stop, Cost(trial.cycles, self._traffic(nodes)), trial))
 
-    def _traffic(self, nodes: Sequence[int]) -> int:
+    def _traffic(self, nodes: range) -> int:
         """Bytes that these nodes as a group read and write in DDR, each tensor once."""
-        net = self.described.net
-        made = {name for k in nodes for name in net.nodes[k].outputs}
-        read = {name for k in nodes for name in net.nodes[k].inputs} - made
-        return sum(net.tensors[name].nbytes for name in (*read, *stored(self.described, nodes)))
+        if nodes not in self._known_traffic:
+            net = self.described.net
+            made = {name for k in nodes for name in net.nodes[k].outputs}
+            read = {name for k in nodes for name in net.nodes[k].inputs} - made
+            moved = (*read, *stored(self.described, nodes))
+            self._known_traffic[nodes] = sum(net.tensors[name].nbytes for name in moved)
+        return self._known_traffic[nodes]
 
 
 class Floors:

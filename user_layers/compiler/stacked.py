@@ -24,7 +24,14 @@ from firmware_sim.chip import LOCAL_BYTES, NPU_NUM
 from firmware_sim.isa import timing
 from firmware_sim.timeline import Timer
 from firmware_sim.wire import DType, Program, ProgramTensor, StepOp, TensorKind, TensorRecord
-from user_layers.compiler.stacked_layers import Convolution, Floats, Stackable, Transposed
+from user_layers.compiler.stacked_layers import (
+    Continued,
+    Convolution,
+    Floats,
+    Stackable,
+    Transposed,
+    continued,
+)
 from user_layers.compiler.steps import layer_step
 from user_layers.graph import GraphBuilder
 from user_layers.graph.prepared import free_name
@@ -54,43 +61,79 @@ def stack_rows(graph: G, net: Net) -> G | None:
 
 @dataclass(frozen=True)
 class _Stack:
-    """A layer that makes several rows at once, and the layers behind it that work on them."""
+    """A layer that makes several rows at once, and the layers behind it that work on them. stay: the next
+    layer takes them as they are."""
 
     layer: Stackable
     chain: Sequence[LayerNode]
     rows: int
+    stay: bool = False
 
 
 def _stacks(graph: GraphBuilder, net: Net) -> Iterator[_Stack]:
     """All that pay."""
     look = _Looking(graph, net)
+    taken: set[str] = set()
     for node in look.nodes:
-        layer = look.layer(node)
+        layer = look.layer(node) if node.name not in taken else None
         if layer is None:
             continue
         chain = look.chain(node)
         after = sum(look.cycles(one) for one in chain)
+        reader = look.reader((chain[-1] if chain else node).outputs[0])
+        if reader is not None:
+            behind = look.chain(reader.node)
+            pair = _together(layer, after, reader, sum(look.cycles(one) for one in behind))
+            if pair is not None:
+                taken.add(reader.node.name)
+                yield _Stack(layer, chain, pair[0].given, stay=True)
+                yield _Stack(pair[0], behind if pair[1] > 1 else (), pair[1])
+                continue
         rows = _best(layer, after)
         if rows > 1:
             yield _Stack(layer, chain, rows)
 
 
+def _cycles(layer: Stackable, rows: int, after: float, *, stay: bool = False) -> float:
+    """Of a layer for so many rows at once and of those behind it, which take `after` cycles for sixteen
+    elements of each lane. stay: nothing puts the rows where they belong."""
+    n, c, h, w = layer.made.shape
+    computed, loaded = layer.cycles(rows)
+    groups = n * -(-rows * c // NPU_NUM) * -(-(-(-h // rows) * w) // 16)
+    # The next layer waits for the rows, unless they go to DDR; which is known only when groups are.
+    moves = rows > 1 and not stay
+    moved = timing.local_to_local(4 * math.prod(layer.made.shape)).chip if moves else 0.0
+    return max(computed + after * groups, loaded) + moved
+
+
 def _best(layer: Stackable, after: float) -> int:
     """The number of rows with which a layer and those behind it take least; 1 where nothing is worth it.
     after: cycles of those for sixteen elements of each lane."""
-    n, c, h, w = layer.made.shape
+    now = _cycles(layer, 1, after)
+    best = min(layer.candidates(), key=lambda rows: _cycles(layer, rows, after), default=1)
+    return best if _pays(now, _cycles(layer, best, after)) else 1
 
-    def cycles(rows: int) -> float:
-        computed, loaded = layer.cycles(rows)
-        groups = n * -(-rows * c // NPU_NUM) * -(-(-(-h // rows) * w) // 16)
-        # The next layer waits for the rows, unless they go to DDR; which is known only when groups are.
-        moved = timing.local_to_local(4 * math.prod(layer.made.shape)).chip if rows > 1 else 0.0
-        return max(computed + after * groups, loaded) + moved
 
-    now = cycles(1)
-    best = min(layer.candidates(), key=cycles, default=1)
-    saved = now - cycles(best)
-    return best if saved > max(_GAIN * now, _LEAST) else 1
+def _together(
+    layer: Stackable, after: float, reader: Convolution, behind: float
+) -> tuple[Continued, int] | None:
+    """The convolution that reads what a layer makes of several rows at once, and how many it makes itself;
+    None where that takes no less than both apart."""
+    now = sum(_cycles(one, _best(one, added), added) for one, added in ((layer, after), (reader, behind)))
+    found = [
+        (_cycles(layer, given, after, stay=True) + _cycles(one, rows, behind), one, rows)
+        for given in layer.candidates()
+        if layer.made.shape[2] % given == 0
+        for one in (continued(reader, given),)
+        for rows in one.candidates()
+    ]
+    least = min(found, key=lambda one: one[0], default=None)
+    return least[1:] if least is not None and _pays(now, least[0]) else None
+
+
+def _pays(now: float, then: float) -> bool:
+    """Whether so many cycles less are worth it."""
+    return now - then > max(_GAIN * now, _LEAST)
 
 
 class _Looking:
@@ -148,6 +191,14 @@ class _Looking:
             found.append(reader)
             name = reader.outputs[0]
         return found
+
+    def reader(self, name: str) -> Convolution | None:
+        """A plain convolution that alone reads a tensor."""
+        readers = self._readers.get(name, ())
+        if name in self._net.outputs or len(readers) != 1 or readers[0].inputs.count(name) != 1:
+            return None
+        found = self.layer(readers[0])
+        return found if isinstance(found, Convolution) and found.unfold is None else None
 
     def cycles(self, node: LayerNode) -> float:
         """Of an element-wise layer, for sixteen elements of each lane, as the device records it."""
@@ -255,9 +306,11 @@ def _written(graph: G, stacks: Sequence[_Stack]) -> G:
                 made.add_node(node, node.inputs, node.outputs)
                 continue
             one = members[node.name]
-            names[node.outputs[0]] = own = free(f"{node.outputs[0]}:rows")
+            own = free(f"{node.outputs[0]}:rows") if one.rows > 1 else node.outputs[0]
+            names[node.outputs[0]] = own
             if node is one.layer.node:
-                x = node.inputs[0] if one.layer.unfold is None else names[node.inputs[0]]
+                rows_in = one.layer.unfold is not None or isinstance(one.layer, Continued)
+                x = names[node.inputs[0]] if rows_in else node.inputs[0]
                 constants = _constants(graph, made, one, free)
                 window = {**one.layer.window}
                 if one.layer.unfold is None:
@@ -266,7 +319,8 @@ def _written(graph: G, stacks: Sequence[_Stack]) -> G:
             else:
                 plain = replace(node, shapes=None, dims=None)
                 made.add_node(plain, [operand(name, one.rows) for name in node.inputs], [own])
-            if node is (one.chain[-1] if one.chain else one.layer.node):
+            last = one.chain[-1] if one.chain else one.layer.node
+            if node is last and one.rows > 1 and not one.stay:
                 rows = {"block_h": one.rows, "block_w": 1, "crd": 0, "height": one.layer.made.shape[2]}
                 name = free_name(f"{one.layer.node.name}:rows", layers)
                 made.add_tpu_layer("TPU_DEPTH_TO_SPACE", [own], rows, node.outputs, name=name)

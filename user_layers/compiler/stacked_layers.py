@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -128,6 +128,72 @@ class Convolution(Stackable):
             and reach <= WINDOW_SIDE_MAX
             and max(self.top, self._below(rows)) < min(reach, _STEP_MAX + 1)
         )
+
+
+@dataclass(frozen=True)
+class Continued(Convolution):
+    """TPU_CONV of what has several rows as channels: its kernel goes over blocks of so many (`given`), with
+    zeros where a row's own window is not."""
+
+    given: int
+
+    def candidates(self) -> Iterable[int]:
+        """Those, 1 among them, with which windows begin at whole blocks."""
+        c, h = self.made.shape[1:3]
+        most = max(min(NPU_NUM // c, h), 1)
+        whole = self.source.shape[2] % self.given == 0 and self.given * self.source.shape[1] <= _CHANNELS
+        return (rows for rows in range(1, most + 1) if whole and self._takes(rows))
+
+    def cycles(self, rows: int) -> tuple[float, float]:
+        """See Stackable."""
+        kernel = self._blocks(rows)[1], self.window["kernel_w"]
+        return self._cycles(rows, kernel, self.given * self.source.shape[1], self.window["stride_w"])
+
+    def parameters(self, rows: int) -> dict[str, int]:
+        """See Stackable."""
+        first, count = self._blocks(rows)
+        step = rows * self.stride // self.given
+        return {
+            "kernel_h": count,
+            "stride_h": step,
+            "dilation_h": 1,
+            "pad_top": -first,
+            "pad_bottom": self._behind(rows),
+        }
+
+    def kernel(self, rows: int) -> Floats:
+        """[row and output channel, row of the block and input channel, blocks, KW]."""
+        first, count = self._blocks(rows)
+        c, ins, _, kernel_w = self.weights.shape
+        whole = np.zeros((rows, c, self.given, ins, count, kernel_w), np.float32)
+        for row, tap in np.ndindex(rows, self.taps):
+            block, phase = divmod(row * self.stride + tap - self.top, self.given)
+            whole[row, :, phase, :, block - first] = self.weights[:, :, tap]
+        return whole.reshape(rows * c, self.given * ins, count, kernel_w)
+
+    def _blocks(self, rows: int) -> tuple[int, int]:
+        """The first block beside the one with which the first row is, and how many the kernel goes over."""
+        first = -self.top // self.given
+        return first, (self._reach(rows) - 1 - self.top) // self.given - first + 1
+
+    def _behind(self, rows: int) -> int:
+        """Blocks behind the last one that windows see."""
+        first, count = self._blocks(rows)
+        steps = -(-self.made.shape[2] // rows) - 1
+        return max(
+            steps * (rows * self.stride // self.given) + first + count - self.source.shape[2] // self.given, 0
+        )
+
+    def _takes(self, rows: int) -> bool:
+        if rows * self.stride % self.given != 0 or rows * self.stride // self.given > _STEP_MAX:
+            return False
+        first, count = self._blocks(rows)
+        return max(-first, self._behind(rows)) < min(count, _STEP_MAX + 1)
+
+
+def continued(reader: Convolution, given: int) -> Continued:
+    """A convolution that takes so many rows as channels."""
+    return Continued(**{f.name: getattr(reader, f.name) for f in fields(reader)}, given=given)
 
 
 @dataclass(frozen=True)

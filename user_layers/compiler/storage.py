@@ -58,7 +58,7 @@ class _Sharing:
         self._makers: dict[int, int] = {}  # step that makes a value by a layer
         steps: dict[int, list[int]] = {}
         for (k, _), v in cut.read.items():
-            steps.setdefault(v, []).append(cut.nodes.index(k))
+            steps.setdefault(v, []).append(cut.steps[k])
         self._reads = {v: (min(found), max(found)) for v, found in steps.items()}
 
     def run(self) -> None:

@@ -10,7 +10,8 @@ from functools import cached_property
 from firmware_sim.chip import ALIGN_BYTES, NPU_NUM
 from firmware_sim.wire import Format, TensorRecord, TType
 from user_layers.compiler.attributes import DescribedNet
-from user_layers.compiler.tiling import Slice, Tile, Tiling, Window, stored, taken_whole
+from user_layers.compiler.tiling import Slice, Tile, Tiling, stored
+from user_layers.compiler.window import Window
 from user_layers.graph.shapes import input_record
 from user_layers.net.net import NetTensorInfo
 
@@ -86,6 +87,11 @@ class CutGroup:
     read: dict[tuple[int, int], int]
 
     @cached_property
+    def steps(self) -> dict[int, int]:
+        """How many nodes of the group run before each, in one tile."""
+        return {k: step for step, k in enumerate(self.nodes)}
+
+    @cached_property
     def scatterers(self) -> frozenset[int]:
         """The nodes whose calls are the stores of what they make, which is never in local memory."""
         return frozenset(k for k in self.nodes if _scatters(self.described, self.nodes, k))
@@ -140,6 +146,23 @@ class GroupTiles:
         """The node whose call loads this value (LayerAttributes.gathers); None for all others."""
         return self._gatherers.get(v)
 
+    def kind_of_call(self, p: int, k: int) -> tuple[object, ...]:
+        """Of the windows of node k for tile p what its time may depend on: their extents and pads."""
+        node = self.cut.described.net.nodes[k]
+        read = [(k, i) for i in range(len(node.inputs)) if (k, i) in self.cut.read]
+        return tuple(
+            (
+                *(axis.read[key][1:] for key in read),
+                *(axis.made[name][1:] for name in node.outputs),
+            )
+            for axis in self.tiles[p]
+        )
+
+    def kind_of_move(self, v: int, p: int) -> tuple[object, ...]:
+        """Of a value what the time of loading or storing it for tile p may depend on."""
+        value = self.cut.values[v]
+        return (value.tensor, value.ttype, *(window.extent for window in self._moved(value, v, p)))
+
     def scatterer(self, v: int) -> int | None:
         """The node whose call stores this value (LayerAttributes.scatters); None for all others."""
         return self._scatterers.get(v)
@@ -147,11 +170,12 @@ class GroupTiles:
     def moved(self, v: int, p: int) -> TensorRecord:
         """What is loaded or stored of a value."""
         value = self.cut.values[v]
+        return self._record(value, p, self._moved(value, v, p))
+
+    def _moved(self, value: Value, v: int, p: int) -> list[Window]:
         if value.loaded:
-            windows = [Window(*axis.read[self._reader[v]].region) for axis in self.tiles[p]]
-        else:
-            windows = [axis.made[value.tensor] for axis in self.tiles[p]]
-        return self._record(value, p, windows)
+            return [Window(*axis.read[self._reader[v]].region) for axis in self.tiles[p]]
+        return [axis.made[value.tensor] for axis in self.tiles[p]]
 
     def inputs(self, p: int, k: int) -> list[TensorRecord]:
         """The inputs of node k; those in L2 and DDR without an address."""
@@ -211,9 +235,12 @@ def work_bytes(cut: CutGroup, node: int) -> int:
     """Bytes per NPU of a node's work buffer, the most that any of the tiles needs."""
     attrs, tiling = cut.described.attrs[node], cut.tiling
     out = attrs.node.outputs[0]
-    n, h, w = (sorted({p.made[out].extent for p in axis}) for axis in (tiling.n, tiling.h, tiling.w))
+    n, h, w = ({p.made[out].extent for p in axis} for axis in (tiling.n, tiling.h, tiling.w))
     shapes = (split_shape(cut.described, node, extents) for extents in itertools.product(n, h, w))
     return max(attrs.local_buffer(shape) for shape in shapes)
+
+
+_Regions = Sequence[Sequence[tuple[int, int]]]  # (first, extent) of each slice, along n, h and w
 
 
 def cut_group(described: DescribedNet, nodes: Sequence[int], tiling: Tiling) -> CutGroup:
@@ -230,10 +257,10 @@ def cut_group(described: DescribedNet, nodes: Sequence[int], tiling: Tiling) -> 
     read: dict[tuple[int, int], int] = {}
     external: dict[object, int] = {}
 
-    def add(name: str, ttype: TType, regions: list[list[tuple[int, int]]], loaded: bool, once: bool) -> int:
+    def add(name: str, ttype: TType, regions: _Regions, loaded: bool, once: bool) -> int:
         info = net.tensors[name]
-        largest = tile_shape(info.nchw[1], [max(axis, key=lambda r: r[1]) for axis in regions])
-        nbytes = tile_bytes(ttype, largest, info.format)
+        n, h, w = (max([extent for _, extent in axis]) for axis in regions)
+        nbytes = tile_bytes(ttype, (n, info.nchw[1], h, w), info.format)
         values.append(Value(name, ttype, loaded, once, not loaded and name in keep, nbytes))
         return len(values) - 1
 
@@ -245,17 +272,16 @@ def cut_group(described: DescribedNet, nodes: Sequence[int], tiling: Tiling) -> 
             if name in made:
                 read[k, i] = made[name]
                 continue
-            regions = [[part.read[k, i].region for part in axis] for axis in axes]
-            key = (name, attrs.input_types[i], tuple(map(tuple, regions)))
+            regions = [tuple([part.read[k, i][:2] for part in axis]) for axis in axes]
+            key = (name, attrs.input_types[i], *regions)
             if key not in external:
-                same = taken_whole(attrs, i) or all(len(set(axis)) == 1 for axis in regions)
+                same = attrs.taken_whole[i] or all(len(set(axis)) == 1 for axis in regions)
                 once = tiling.count > 1 and same
                 external[key] = add(name, attrs.input_types[i], regions, True, once)
             read[k, i] = external[key]
         for out in net.nodes[k].outputs:
-            made[out] = add(
-                out, TType.NEURON, [[p.made[out].region for p in axis] for axis in axes], False, False
-            )
+            regions = [tuple([part.made[out][:2] for part in axis]) for axis in axes]
+            made[out] = add(out, TType.NEURON, regions, False, False)
         if _scatters(described, nodes, k):  # what is stored is its input
             values[-1] = replace(values[-1], nbytes=values[read[k, 0]].nbytes)
     return CutGroup(described, tuple(nodes), tiling, tuple(values), made, read)

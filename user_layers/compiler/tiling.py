@@ -8,35 +8,15 @@ influence one another, so each is cut by itself; a tile is one slice of each axi
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from firmware_sim.wire import TType
 from user_layers.compiler.attributes import DescribedNet, LayerAttributes
+from user_layers.compiler.window import Window
 from user_layers.net.net import NetTensorInfo
 
 AXES = ("n", "h", "w")
 _DIM = {"n": 0, "h": 2, "w": 3}
-
-
-@dataclass(frozen=True)
-class Window:
-    """`extent` elements from `first`, inside the tensor; `pad`: elements that the layer's window has below
-    index 0."""
-
-    first: int
-    extent: int
-    pad: int = 0
-
-    @property
-    def end(self) -> int:
-        """The first element behind it."""
-        return self.first + self.extent
-
-    @property
-    def region(self) -> tuple[int, int]:
-        """(first, extent): what has to lie in local memory, whatever the layer pads."""
-        return self.first, self.extent
 
 
 @dataclass(frozen=True)
@@ -87,54 +67,84 @@ class Infeasible:
     lacks_room: bool = False
 
 
+KnownSlices = dict[tuple[str, int], "tuple[Slice, ...] | Infeasible"]
+"""Of one group: its slices along an axis, by that and how many there are."""
+
+
 def tile_group(
-    described: DescribedNet, nodes: Sequence[int], cut: tuple[int, int, int] | Ends
+    described: DescribedNet,
+    nodes: Sequence[int],
+    cut: tuple[int, int, int] | Ends,
+    known: KnownSlices | None = None,
 ) -> Tiling | Infeasible:
     """Cut the group of these nodes into so many slices along (n, h, w), or into those given.
 
-    Errors: CompileError for backward functions that return nonsense.
+    known: slices of this group that were found before, to which new ones are added. Errors: CompileError for
+    backward functions that return nonsense.
     """
     axes: list[tuple[Slice, ...]] = []
-    for axis in AXES:
-        slices = []
+    for dim, axis in enumerate(AXES):
         if isinstance(cut, Ends):
-            spans = _given(getattr(cut, axis))
+            slices = _slices(described, nodes, axis, _given(getattr(cut, axis)))
         else:
-            spans = _even(cut[AXES.index(axis)], _unit(described, nodes, axis))
-        for span in spans:
-            found = _slice(described, nodes, axis, span, len(spans))
-            if isinstance(found, Infeasible):
-                return found
-            slices.append(found)
-        gap = _gap(described, nodes, axis, slices)
-        if gap is not None:
-            return gap
-        axes.append(tuple(slices))
+            count = cut[dim]
+            before = None if known is None else known.get((axis, count))
+            slices = before or _slices(described, nodes, axis, _even(count, _unit(described, nodes, axis)))
+            if known is not None:
+                known[axis, count] = slices
+        if isinstance(slices, Infeasible):
+            return slices
+        axes.append(slices)
     return Tiling(*axes)
+
+
+def _slices(
+    described: DescribedNet, nodes: Sequence[int], axis: str, spans: Sequence[_Span]
+) -> tuple[Slice, ...] | Infeasible:
+    slices = []
+    for span in spans:
+        found = _slice(described, nodes, axis, span, len(spans))
+        if isinstance(found, Infeasible):
+            return found
+        slices.append(found)
+    return _gap(described, nodes, axis, slices) or tuple(slices)
 
 
 def may_split(described: DescribedNet, nodes: Sequence[int]) -> dict[str, bool]:
     """Along which axes a group can be cut: n where no layer changes its extent, h and w where every
     descriptor allows it, and h where no layer needs all rows of its input for each row that it makes: every
     tile would have to compute them anew."""
-    net = described.net
     h_w = all(described.attrs[k].can_split_h_w for k in nodes)
-    same_n = all(
-        net.tensors[name].nchw[0] in (1, net.tensors[out].nchw[0])
-        for k in nodes
-        for i, name in enumerate(net.nodes[k].inputs)
-        if not taken_whole(described.attrs[k], i)
-        for out in net.nodes[k].outputs
-    )
+    same_n = all(_keeps_batch(described, k) for k in nodes)
     return {"n": same_n, "h": h_w and not any(_needs_all_rows(described, k) for k in nodes), "w": h_w}
 
 
+def _keeps_batch(described: DescribedNet, node: int) -> bool:
+    known = described.known_batch.get(node)
+    if known is None:
+        net, layer = described.net, described.net.nodes[node]
+        known = described.known_batch[node] = all(
+            net.tensors[name].nchw[0] in (1, net.tensors[out].nchw[0])
+            for i, name in enumerate(layer.inputs)
+            if not described.attrs[node].taken_whole[i]
+            for out in layer.outputs
+        )
+    return known
+
+
 def _needs_all_rows(described: DescribedNet, node: int) -> bool:
+    known = described.known_rows.get(node)
+    if known is None:
+        known = described.known_rows[node] = _all_rows(described, node)
+    return known
+
+
+def _all_rows(described: DescribedNet, node: int) -> bool:
     attrs, net = described.attrs[node], described.net
     out = net.tensors[attrs.node.outputs[0]].nchw[2]
     for i, name in enumerate(attrs.node.inputs):
         rows = net.tensors[name].nchw[2]
-        if min(rows, out) > 1 and not taken_whole(attrs, i):
+        if min(rows, out) > 1 and not attrs.taken_whole[i]:
             first, last = (attrs.backward_h(row, 1, out, rows) for row in (0, out - 1))
             if max(first[0], last[0]) <= 0 and min(sum(first), sum(last)) >= rows:
                 return True
@@ -158,11 +168,6 @@ def stored(described: DescribedNet, nodes: Sequence[int]) -> list[str]:
         for out in net.nodes[k].outputs
         if out in net.outputs or not inside.issuperset(net.consumers[out])
     ]
-
-
-def taken_whole(attrs: LayerAttributes, index: int) -> bool:
-    """Inputs that are never cut: constants in a compact layout, shapes, what lies in L2 or stays in DDR."""
-    return attrs.on_l2[index] or attrs.gathers or attrs.input_types[index] != TType.NEURON
 
 
 def axis_extent(described: DescribedNet, nodes: Sequence[int], axis: str) -> int:
@@ -215,58 +220,83 @@ def _slice(
     made: dict[str, Window] = {}
     read: dict[tuple[int, int], Window] = {}
     inside = {out for k in nodes for out in net.nodes[k].outputs}
+    outside: dict[str, int] = {}  # tensors from outside: how many inputs read each
     for k in reversed(nodes):
-        node, attrs = net.nodes[k], described.attrs[k]
-        windows = []
+        node = net.nodes[k]
+        window: Window | None = None
         for out in node.outputs:
             if out not in made:
                 first, end = span(net.tensors[out].nchw[dim])
                 if first == end:
                     return Infeasible(f"{out} has fewer than {count} elements along {axis}")
                 made[out] = Window(first, end - first)
-            windows.append(made[out])
-        if any(w != windows[0] for w in windows):
-            return Infeasible(f"the outputs of {node.name} are needed in different slices along {axis}")
-        whole = net.tensors[node.outputs[0]].nchw[dim]
-        for i, name in enumerate(node.inputs):
-            window = _input_window(attrs, i, net.tensors[name], windows[0], whole, axis, count)
             if window is None:
+                window = made[out]
+            elif window != made[out]:
+                return Infeasible(f"the outputs of {node.name} are needed in different slices along {axis}")
+        assert window is not None
+        for i, (name, needed) in enumerate(
+            zip(node.inputs, _input_windows(described, k, window, axis, count > 1), strict=True)
+        ):
+            if needed is None:
                 return Infeasible(f"a slice of {node.name} along {axis} needs nothing of {name}")
-            read[k, i] = window
+            read[k, i] = needed
             if name in inside:
-                made[name] = _hull(made.get(name, window), window)
+                made[name] = _hull(made.get(name, needed), needed)
+            else:
+                outside[name] = outside.get(name, 0) + 1
     # Layers that need different windows of one tensor share one that holds them all, if they accept it.
+    shared = {name for name, reads in outside.items() if reads > 1 and _shareable(described, inside, name)}
     hulls = dict(made)
-    for (k, i), window in read.items():
+    for (k, i), needed in read.items():
         name = net.nodes[k].inputs[i]
-        if name not in inside and _shareable(described, nodes, name):
-            hulls[name] = _hull(hulls.get(name, window), window)
-    for (k, i), window in read.items():
-        name = net.nodes[k].inputs[i]
-        hull = hulls.get(name, window)
-        if taken_whole(described.attrs[k], i) or window.region == hull.region:
+        if name in shared:
+            hulls[name] = _hull(hulls.get(name, needed), needed)
+    for (k, i), needed in read.items():
+        hull = hulls.get(net.nodes[k].inputs[i], needed)
+        if needed[:2] == hull[:2] or described.attrs[k].taken_whole[i]:
             continue
         if not described.attrs[k].larger_tiles:
-            return Infeasible(f"{name} is needed in different slices along {axis}")
-        read[k, i] = Window(hull.first, hull.extent, window.pad)
+            return Infeasible(f"{net.nodes[k].inputs[i]} is needed in different slices along {axis}")
+        read[k, i] = Window(hull.first, hull.extent, needed.pad)
     return Slice(made, read)
 
 
 def _hull(a: Window, b: Window) -> Window:
+    if a == b and not a.pad:
+        return a
     first = min(a.first, b.first)
     return Window(first, max(a.end, b.end) - first)
 
 
-def _shareable(described: DescribedNet, nodes: Sequence[int], name: str) -> bool:
-    """Whether all layers of the group that read a tensor from outside it accept larger tiles of it."""
+def _shareable(described: DescribedNet, made: Collection[str], name: str) -> bool:
+    """Whether all layers of the group, which makes these tensors, that read a tensor from outside it accept
+    larger tiles of it."""
     net = described.net
-    readers = [k for k in net.consumers[name] if k in nodes]
+    readers = [k for k in net.consumers[name] if net.nodes[k].outputs[0] in made]
     return all(
-        described.attrs[k].larger_tiles and not taken_whole(described.attrs[k], i)
+        described.attrs[k].larger_tiles and not described.attrs[k].taken_whole[i]
         for k in readers
         for i, other in enumerate(net.nodes[k].inputs)
         if other == name
     )
+
+
+def _input_windows(
+    described: DescribedNet, k: int, out: Window, axis: str, several: bool
+) -> tuple[Window | None, ...]:
+    """What each input of node k needs for the output window; several: slices there are. Groups ask the same
+    of a node over and over."""
+    key = (axis, k, out.first, out.extent, several)
+    known = described.known_windows.get(key)
+    if known is None:
+        net, attrs = described.net, described.attrs[k]
+        whole = net.tensors[net.nodes[k].outputs[0]].nchw[_DIM[axis]]
+        known = described.known_windows[key] = tuple(
+            _input_window(attrs, i, net.tensors[name], out, whole, axis, several)
+            for i, name in enumerate(net.nodes[k].inputs)
+        )
+    return known
 
 
 def _input_window(
@@ -276,17 +306,17 @@ def _input_window(
     out: Window,
     out_extent: int,
     axis: str,
-    count: int,
+    several: bool,
 ) -> Window | None:
     """What input i needs for the output window; None when that is nothing."""
     extent = tensor.nchw[_DIM[axis]]
     whole = Window(0, extent)
-    if taken_whole(attrs, i):
+    if attrs.taken_whole[i]:
         return whole
     if extent == 1 and out_extent > 1 and len(attrs.node.inputs) > 1:  # broadcast against another input
         return whole
     if axis == "n":
-        return out if count > 1 else whole
+        return out if several else whole
     first, size = (
         attrs.backward_h(out.first, out.extent, out_extent, extent)
         if axis == "h"

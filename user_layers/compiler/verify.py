@@ -23,7 +23,6 @@ from user_layers.compiler.mode import Kind
 from user_layers.compiler.partition import Part
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.tiles import split_shape, tile_bytes
-from user_layers.compiler.tiling import taken_whole
 from user_layers.compiler.verify_memory import (
     ALL_LANES,
     Area,
@@ -282,7 +281,7 @@ class _Verifier:
         """The input's tile is the backward window of the output's tile, cut at the edges."""
         attrs, got = self._described.attrs[k], region_of(t)
         out, size, pads = four(shape, 1), four(t.tensor.shape, 1), four(t.tensor.slice_pad, 0)
-        alone = taken_whole(attrs, i)
+        alone = attrs.taken_whole[i]
         for axis, d in (("h", 2), ("w", 3)):
             if alone or (size[d] == 1 and out[d] > 1 and len(attrs.node.inputs) > 1):  # broadcast
                 _require(got[d] == (0, size[d]) and pads[d] == 0, f"input {i} is cut along {axis}")

@@ -16,6 +16,9 @@ class Descriptor(Protocol):
     def name(self) -> str:
         """What get_name() gives: the log and reports show it as TPU(NAME)."""
 
+    def ask(self, calls: Sequence[tuple[str, Sequence[int]]], /) -> None:
+        """Call methods by name, each with its arguments, at once; their answers are known then."""
+
     def must_dynamic_run(self) -> bool:
         """True: the layer runs dynamically, in a subnet of its own."""
 

@@ -198,15 +198,20 @@ class DescriptorHandle:
 
     def call(self, method: str, args: Sequence[int] = ()) -> int:
         """One virtual method by name; its result as an int. CompileError when it fails."""
-        key = (method, tuple(int(a) for a in args))
-        value = self._known.get(key)
-        if value is None:
-            number = BY_NAME[method].number
-            reply, _ = self._host.request(
-                {"op": "call", "handle": self._handle, "method": number, "args": list(key[1])}
-            )
-            value = self._known[key] = int(str(reply["result"]))
-        return value
+        self.ask([(method, args)])
+        return self._known[method, tuple(int(a) for a in args)]
+
+    def ask(self, calls: Sequence[tuple[str, Sequence[int]]]) -> None:
+        """Call virtual methods by name, each with its arguments, in one request: their answers are known
+        then. CompileError where one fails; those behind it are not called."""
+        keys = ((method, tuple(int(a) for a in args)) for method, args in calls)
+        new = [key for key in keys if key not in self._known]
+        if new:
+            wanted = [[BY_NAME[method].number, list(args)] for method, args in new]
+            reply, _ = self._host.request({"op": "call", "handle": self._handle, "calls": wanted})
+            results = reply["results"]
+            assert isinstance(results, list)
+            self._known.update(zip(new, map(int, results), strict=True))
 
     def must_dynamic_run(self) -> bool:
         """Whether the layer runs dynamically, in a subnet of its own."""

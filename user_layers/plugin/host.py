@@ -247,26 +247,29 @@ class Host:
         return {"handle": len(self._bound) - 1, "name": text.value.decode("utf-8", "replace")}
 
     def call(self, request: dict[str, Any]) -> dict[str, object]:
-        """One virtual method: {handle, method, args}; method by its number. Returns {result}, an int.
+        """Virtual methods, in turn: {handle, calls}, each of these [method, args]; method by its number.
+        Returns {results}, ints.
 
         A plugin of an older interface that lacks the method answers 0 (DTYPE_FP32, STORE_MODE_1N), or what
         goes in for prepared_with.
         CompileError when the method throws.
         """
         bound = self._bound[request["handle"]]
-        args = request["args"]
-        if bound.plugin.version < _SINCE.get(request["method"], 1):
-            return {"result": args[0] if _NAMES[request["method"]] == "prepared_with" else 0}
-        if bound.plugin.version < 6 and request["method"] in _WITHOUT_ARGUMENT:
+        return {"results": [self._call(bound, method, args) for method, args in request["calls"]]}
+
+    def _call(self, bound: Bound, method: int, args: list[int]) -> int:
+        if bound.plugin.version < _SINCE.get(method, 1):
+            return args[0] if _NAMES[method] == "prepared_with" else 0
+        if bound.plugin.version < 6 and method in _WITHOUT_ARGUMENT:
             args = []
-        what = f"{bound.label}::{_NAMES[request['method']]}({', '.join(map(str, args))})"
+        what = f"{bound.label}::{_NAMES[method]}({', '.join(map(str, args))})"
         self._link.activity = what
         values = (ctypes.c_int64 * len(args))(*args)
         result = ctypes.c_int64()
         lib = bound.plugin.lib
-        if lib.bmplugin_call(bound.handle, request["method"], values, len(args), ctypes.byref(result)) < 0:
+        if lib.bmplugin_call(bound.handle, method, values, len(args), ctypes.byref(result)) < 0:
             raise CompileError(f"{what} failed: {bound.plugin.error()}")
-        return {"result": result.value}
+        return result.value
 
     def prepared(self, request: dict[str, Any]) -> dict[str, object]:
         """prepared_shape and prepared_dtype of {handle, input}, as {shape, dtype}.

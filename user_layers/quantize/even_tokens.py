@@ -28,8 +28,10 @@ from user_layers.toolkit import Toolkit
 
 _BEFORE = ("TPU_NORM", "TPU_ATTENTION")
 """Layers that make what is fp32 in any case."""
-_BEHIND = ("TPU_NORM", "TPU_ATTENTION", "TPU_SOFTMAX", "TPU_REDUCE", "TPU_BINARY")
-"""Layers that read tokens in fp32; sums do where it is the way of the other operand."""
+_BEHIND = ("TPU_NORM", "TPU_ATTENTION", "TPU_SOFTMAX", "TPU_REDUCE")
+"""Layers that read tokens in fp32."""
+_STREAM = ("TPU_BINARY", "TPU_NORM", "TPU_TURN", "TPU_CONCAT", "TPU_ATTENTION")
+"""Layers that make what goes on in fp32 past the products of a block."""
 _EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _LEAST = 2.0**-8  # of a channel beside the largest one: what is smaller yet needs no more room
 _GAIN = 0.9  # of the noise before: what gains less is not worth the multiplication
@@ -112,8 +114,12 @@ def even_tokens(given: Equalised, toolkit: Toolkit, keep: Collection[str]) -> Eq
     for node in products.values():
         (output,) = node.outputs
         readers = [net.nodes[k] for k in net.consumers[output]]
-        fp32 = bool(readers) and output not in net.outputs and all(one.op.op in _BEHIND for one in readers)
-        if fp32 and _known(net, state, output, tokens):
+        inside = bool(readers) and output not in net.outputs
+        if (
+            inside
+            and all(_in_fp32(net, one, output) for one in readers)
+            and _known(net, state, output, tokens)
+        ):
             _multiply(state, node, behind)
     done = len(state.before) + len(behind)
     if not done:
@@ -127,6 +133,14 @@ def even_tokens(given: Equalised, toolkit: Toolkit, keep: Collection[str]) -> Eq
 def _known(net: Net, state: _Evening, name: str, tokens: Collection[str]) -> bool:
     one = state.ranges.get(name)
     return name in tokens and one is not None and len(one.peaks) == net.tensors[name].shape[-1]
+
+
+def _in_fp32(net: Net, node: LayerNode, name: str) -> bool:
+    """Whether a layer reads a product's result in fp32; a pair of operands where the other one is so too."""
+    if node.op.op != "TPU_BINARY":
+        return node.op.op in _BEHIND
+    makers = [net.producer.get(other) for other in node.inputs if other != name]
+    return all(k is None or net.nodes[k].op.op in _STREAM for k in makers)
 
 
 def _nodes(state: _Evening, behind: Mapping[str, LayerNode]) -> Iterator[LayerNode]:

@@ -28,10 +28,10 @@ POINT = dict.fromkeys(_WINDOW[:6], 1) | dict.fromkeys(_WINDOW[6:], 0)
 
 @rule("TPU_CONV")
 def convolution(state: Rewriting, site: Site) -> str | None:
-    """With constant weights and steps that one command takes."""
+    """With constant weights and steps that one command takes, or twice such a stride along one dimension."""
     window = {key: site.values[key] for key in _WINDOW}
-    if max(window[key] for key in _WINDOW[2:6]) > _WINDOW_STEP_MAX:
-        return f"a stride or dilation above {_WINDOW_STEP_MAX}"
+    if reason := too_wide(window):
+        return reason
     if state.info(site.node.inputs[1]).shape[1] > CHANNELS:
         return f"more than {CHANNELS:,} input channels"
     return linear(state, site, site.values["groups"], window, state.info(site.node.inputs[0]).shape)
@@ -48,6 +48,16 @@ def scale_shift(state: Rewriting, site: Site) -> str | None:
         return "factors that are computed" if factors is None else "one channel"
     site = replace(site, relu=site.relu or bool(site.values["relu"]))
     return linear(state, site, shape[1], POINT, shape, factors.reshape(-1, 1, 1, 1))
+
+
+def too_wide(values: Mapping[str, Any]) -> str | None:
+    """Why no command makes a convolution with such strides and dilations."""
+    strides = [values[key] for key in _WINDOW[2:4]]
+    wide = [stride for stride in strides if stride > _WINDOW_STEP_MAX]
+    halves = len(wide) < 2 and all(one % 2 == 0 and one // 2 <= _WINDOW_STEP_MAX for one in wide)
+    if not halves or max(values[key] for key in _WINDOW[4:6]) > _WINDOW_STEP_MAX:
+        return f"a stride or dilation above {_WINDOW_STEP_MAX}"
+    return None
 
 
 def linear(
@@ -130,12 +140,19 @@ def _write(
     if own != shape:
         source = state.reshaped(site, source, shape, state.between(site, "pixels"))
     step = Step(found.scale, not site.relu)
-    inputs, values = conv_of(state, site, source, found, {"groups": groups, **window})
     name = state.result(site, step)
+    wide = [key for key in _WINDOW[2:4] if window[key] > _WINDOW_STEP_MAX]
+    inputs, values = conv_of(
+        state, site, source, found, {"groups": groups, **window, **{key: window[key] // 2 for key in wide}}
+    )
     out = state.info(site.output).shape
     if own != shape:
         inner = state.layer(site, "TPU_CONV_INT8", inputs, values, state.between(site, "pixel"))
         state.reshaped(site, inner, out, name)
+    elif wide:  # every other one of its results
+        inner = state.layer(site, "TPU_CONV_INT8", inputs, values, state.between(site, "all"))
+        chosen = {**POINT, **dict.fromkeys(wide, 2), "dtype": int(step.dtype), "scale": step.scale}
+        state.layer(site, "TPU_POOL_INT8", [inner], chosen, name)
     else:
         state.layer(site, "TPU_CONV_INT8", inputs, values, name)
     tell(state, site, given, found)

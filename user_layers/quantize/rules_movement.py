@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from user_layers.net.nodes import LayerNode
 from user_layers.quantize.rewrite import Rewriting, rule
+from user_layers.quantize.rules_linear import too_wide
 from user_layers.quantize.scales import Step
 from user_layers.quantize.sites import Site
 from user_layers.quantize.ties import MOVING
@@ -43,13 +45,19 @@ def unfolded(state: Rewriting, site: Site) -> str | None:
     if not state.is_bytes(source) and state.info(source).shape[0] == 1:
         return "quantised behind it, for one batch"
     readers = state.net.consumers[site.output]
-    if all(state.stays(state.net.nodes[reader]) for reader in readers):
+    if all(_in_fp32(state, state.net.nodes[reader]) for reader in readers):
         return "what reads it stays in fp32"
     if missing := state.missing(source):
         return missing
     name, step = state.as_bytes(node, source)
     state.move(site, [name], site.values, step)
     return None
+
+
+def _in_fp32(state: Rewriting, node: LayerNode) -> bool:
+    """Whether a layer stays in fp32, as far as it is known before it is tried."""
+    values = state.graph.toolkit.param_values(node.op, node.param) if node.op.op == "TPU_CONV" else None
+    return state.stays(node) is not None or (values is not None and too_wide(values) is not None)
 
 
 def _batches(state: Rewriting, site: Site) -> str | None:

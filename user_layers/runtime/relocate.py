@@ -136,7 +136,7 @@ def _listed(regions: Sequence[Region]) -> str:
 
 def _put(words: npt.NDArray[np.uint32], layout: Layout, name: str, values: Addresses) -> None:
     """Store one value per descriptor in a field."""
-    for word, shift, bits, place in layout[name].words():
+    for word, shift, bits, place in layout[name].words:
         mask = (1 << bits) - 1
         part = ((values >> np.uint64(place)) & np.uint64(mask)).astype(np.uint32)
         words[:, word] = (words[:, word] & np.uint32(~(mask << shift) & 0xFFFF_FFFF)) | (
