@@ -193,8 +193,8 @@ def test_a_custom_operation_is_the_users_layer(tmp_path: Path, demo_workspace: P
         )
         assert done.returncode == 0, done.stdout + done.stderr
     with np.load(tmp_path / "out.npz") as found:
-        positive = np.maximum(-picture[:, 1:4, 1:], 0)
-        want = np.arctan2(positive, positive)
+        kept = np.maximum(-picture[:, 1:4, 1:], 0)
+        want = np.arctan2(kept, kept)
         np.testing.assert_allclose(found["cropped"], want, rtol=1e-5, atol=1e-6)
 
 

@@ -16,7 +16,7 @@ from tests.support.examples import examples
 from tpulayer import Graph
 from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.attributes import DescribedNet, gather_attributes
-from user_layers.compiler.fitting import fit_counts
+from user_layers.compiler.fitting import fit_counts, fit_group
 from user_layers.compiler.flow import OpKind
 from user_layers.compiler.grouping import Alone, Group
 from user_layers.compiler.pipeline import plan_net
@@ -258,6 +258,17 @@ def test_can_split_local_h_w_false_leaves_only_batches() -> None:
     assert counts(group) == (4, 1, 1)
     segments, _ = planned(chain([local_layer(can_split_local_h_w=False)], BIG))
     assert [type(s) for s in segments] == [Alone]
+
+
+@pytest.mark.parametrize(("splits", "slices"), [(False, (2, 1, 1)), (True, (2, 4, 1))])
+def test_no_more_slices_than_may_be_whatever_parts_of_a_group_need(
+    splits: bool, slices: tuple[int, int, int]
+) -> None:
+    """The search asks for as many as a part of the group has, of which more may be cut."""
+    graph = chain([local_layer(can_split_local_h_w=splits)], (8, 64, 32, 32))
+    described = gather_attributes(infer_shapes(graph), graph.toolkit)
+    group = fit_group(described, (0,), least=(2, 4, 1))
+    assert isinstance(group, Group) and group.counts == slices
 
 
 def test_force_use_global_layer_and_missing_local_functions() -> None:

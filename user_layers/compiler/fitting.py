@@ -89,7 +89,8 @@ def fit_group(
     least: Counts = (1, 1, 1),
     work: Work | None = None,
 ) -> Group | Infeasible:
-    """Cut these nodes into as few slices as fit, but at least so many: first along n, then h, then w.
+    """Cut these nodes into as few slices as fit, but at least so many where they may be cut: first along n,
+    then h, then w.
 
     work: what planning takes is taken from it; TooMuchWork where it does not suffice.
     """
@@ -104,9 +105,10 @@ def fit_group(
             return TooMuchWork("there is not enough work left")
         return fit_counts(described, nodes, counts, cost_model, l2, known)
 
-    counts = least
-    best = attempt(counts)
     allowed = may_split(described, nodes)
+    n, h, w = (count if allowed[axis] else 1 for count, axis in zip(least, AXES, strict=True))
+    counts = n, h, w
+    best = attempt(counts)
     for dim, axis in enumerate(AXES):
         if isinstance(best, Group | TooMuchWork):
             break
