@@ -21,8 +21,7 @@ from user_layers.toolkit import Toolkit
 
 pytest.importorskip("ai_edge_litert", reason="needs LiteRT: pip install 'ai-edge-litert==2.3.*'")
 pytest.importorskip("onnxruntime", reason="needs onnxruntime")
-# Of these one operation each has no layer: a table looked up with computed numbers, LiteRT's choice of boxes.
-PARTLY = {"detector", "ranker", "transformer"}
+PARTLY = {"detector"}  # whose one operation without a layer is LiteRT's choice of boxes
 ALIKE = {"autoencoder", "convnext", "efficientnet", "shuffle"}  # others have most of what these have
 
 
