@@ -157,9 +157,9 @@ def test_layers_that_share_a_larger_tile(toolkit: Toolkit, opt: int) -> None:
 
 def test_a_descriptor_that_contradicts_itself(toolkit: Toolkit) -> None:
     message = (
-        r"diagonal_0 \(TPU_DIAGONAL, .*\): its descriptor contradicts itself: for output rows 0 to 189 "
-        r"backward_hidx and backward_hslice ask for input rows -1 to 190, backward_kh, backward_stride_h and "
-        r"backward_up_pad_h for rows -1 to 189"
+        r"diagonal_0 \(TPU_DIAGONAL, .*\): its descriptor contradicts itself: for output rows 0 to 0 "
+        r"backward_hidx and backward_hslice ask for input rows -1 to 1, backward_kh, backward_stride_h and "
+        r"backward_up_pad_h for rows -1 to 0"
     )
     with pytest.raises(TpulayerError, match=message):
         compiled(toolkit, sample((1, 2, 190, 190)), "TPU_DIAGONAL", {"stride": 1, "both": 1, "lies": 1})

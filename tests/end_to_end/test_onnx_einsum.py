@@ -154,22 +154,9 @@ ATTENTIONS = {
     "heads before tokens": ("bhid,bhjd->bhij", "bhij,bhjd->bhid", (2, 3, 7, 4)),
     "heads behind tokens": ("bthd,bshd->bhts", "bhts,bshd->bthd", (2, 7, 3, 4)),
     "keys are asked first": ("bhjd,bhid->bhij", "bhjd,bhij->bhid", (2, 3, 7, 4)),
+    "channels before tokens": ("bct,bcs->bts", "bts,bcs->bct", (2, 4, 7)),
     "with dots": ("...id,...jd->...ij", "...ij,...jd->...id", (2, 3, 7, 4)),
 }
-
-
-def test_weights_of_attention_are_not_turned(toolkit: Toolkit) -> None:
-    """Where channels come before tokens it is not one layer, for no value has the keys' tokens first."""
-    nodes = [
-        helper.make_node("Einsum", ["q", "k"], ["s"], equation="bct,bcs->bts"),
-        helper.make_node("Softmax", ["s"], ["p"], axis=-1),
-        helper.make_node("Einsum", ["p", "v"], ["y"], equation="bts,bcs->bct"),
-    ]
-    _, built = build_graph(
-        from_proto(make_model(nodes, dict.fromkeys("qkv", (2, 4, 7)), ["y"])), toolkit=toolkit
-    )
-    assert built.on_cpu == []
-    assert [n.op for n in built.model.nodes if "p" in n.inputs] == ["MatMul"]
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)

@@ -393,7 +393,7 @@ def test_dynamic_constants_have_an_entry_for_each_type_they_are_read_in() -> Non
     [
         ({"get_global_buffer_size": -1}, "get_global_buffer_size() of its descriptor returns -1"),
         ({"get_local_buffer_size": -5}, "get_local_buffer_size([1, 3, 8, 8]) of its descriptor returns -5"),
-        ({"backward_hslice": lambda n: 0}, "backward_hslice(8) of its descriptor returns 0"),
+        ({"backward_hslice": lambda n: 0}, "backward_hslice(1) of its descriptor returns 0"),
         ({"input_type": TType.NEURON_ARRAY}, "input_type(0) of its descriptor returns BMNET_NEURON_ARRAY"),
     ],
 )
