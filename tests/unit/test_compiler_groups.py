@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -259,12 +258,19 @@ def test_a_layer_beside_a_part_that_is_there_already(toolkit: Toolkit) -> None:
 
 @pytest.mark.parametrize("name", sorted(GRAPHS))
 def test_nets_with_branches_give_the_same_bits(toolkit: Toolkit, name: str) -> None:
+    """But where opt 2 makes several rows at once, whose sums have another order."""
     graph = GRAPHS[name](toolkit, (2, 64, 20, 18))
     data = run_input(graph)
-    results = []
+    results, logs = [], list[str]()
     for opt in (0, 1, 2):
-        graph.compile(opt=opt)
+        logs.clear()
+        graph.compile(opt=opt, log=logs.append)
         results.append(graph.run(data))
-    for a, b in itertools.pairwise(results):
-        for x, y in zip(a, b, strict=True):
-            assert np.array_equal(x.view(np.uint32), y.view(np.uint32))
+    stacked = any("DEPTH_TO_SPACE" in line for line in logs)
+    assert stacked or name != "inception"
+    for x, y, z in zip(*results, strict=True):
+        assert np.array_equal(x.view(np.uint32), y.view(np.uint32))
+        if stacked:
+            assert np.abs(y - z).max() <= 2e-6 * np.abs(y).max()
+        else:
+            assert np.array_equal(y.view(np.uint32), z.view(np.uint32))
