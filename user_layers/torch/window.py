@@ -240,6 +240,9 @@ def _normalized(c: Call, groups: int, epsilon: float) -> str:
     value = c.x()
     if groups == channels and len(shape) > 2:
         made = c.one("InstanceNormalization", value, scale, bias, epsilon=epsilon)
+    elif len(shape) > 2 and is_free(tuple(shape[2:])):
+        # A reshape back would have the other extents as numbers, which smaller inputs need not have.
+        made = c.one("GroupNormalization", value, scale, bias, num_groups=groups, epsilon=epsilon)
     else:
         flat = c.reshaped(value, [shape[0], groups, -1], shape)
         made = c.one("InstanceNormalization", flat, scale, bias, epsilon=epsilon)
