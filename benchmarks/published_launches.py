@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.batch import plan_keys
 from firmware_sim.device.client import Device
 from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
@@ -33,7 +34,6 @@ from firmware_sim.isa.layout import Row
 from firmware_sim.processes.shared_memory import SharedMemory
 from firmware_sim.queues import command_waits, first_id, replay_order
 from firmware_sim.timeline import Order
-from firmware_sim.tpu import plan_keys
 from tests.oracle.test_public_kernels import kernels
 from user_layers.toolchain.kernel import kernel_firmware
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from firmware_sim import chip
+from firmware_sim.batch import plan_keys
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
@@ -19,7 +20,6 @@ from firmware_sim.isa import timing
 from firmware_sim.isa.footprint import Access, Space, Tensor
 from firmware_sim.isa.layout import Columns, Row
 from firmware_sim.queues import Segment, command_waits, replay_order
-from firmware_sim.tpu import plan_keys
 from firmware_sim.wire import CommandGroup
 
 _BYTES = {Space.LOCAL: chip.LOCAL_BYTES, Space.DDR: chip.DDR_BYTES, Space.L2: chip.L2_BYTES}  # of a lane

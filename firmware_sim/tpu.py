@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 
+from firmware_sim.again import TOGETHER, Again, Plan, Ready, ready
+from firmware_sim.batch import U32, Batch, plan_keys
 from firmware_sim.chip import CLOCK_HZ
 from firmware_sim.errors import DeviceError
 from firmware_sim.flush import flushing
@@ -23,35 +24,12 @@ from firmware_sim.isa import timing
 from firmware_sim.isa.footprint import Access, Space, Tensor
 from firmware_sim.isa.layout import Columns, Row
 from firmware_sim.memory import Memory
-from firmware_sim.queues import ID_FIELDS, Segment, Where, command_waits, first_id, located, replay_order
+from firmware_sim.queues import ID_FIELDS, Where, located
 from firmware_sim.wire import NOTED_BD, NOTED_GDMA, NOTED_NOTHING
 
-U32 = npt.NDArray[np.uint32]
-# Fields that only steer the queues: descriptors that differ in nothing else do the same.
-_QUEUE_FIELDS = {
-    Engine.BD: (*ID_FIELDS[Engine.BD], "cmd_end", "cmd_intr_en", "cmd_keep"),
-    Engine.GDMA: (*ID_FIELDS[Engine.GDMA], "chain_end", "intr_en", "barrier_enable"),
-}
-_KEPT = {engine: ~LAYOUTS[engine].mask(*names) for engine, names in _QUEUE_FIELDS.items()}
 _PLANS_MAX = 20_000
 _SLOW = 1e6  # cycles of a command whose reference takes longer than loops are compiled
-_TOGETHER, _SHORT = 64, 1e4  # loops that are called at once, and cycles of their commands
 _NOTED = {Engine.BD: NOTED_BD, Engine.GDMA: NOTED_GDMA}
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Commands that both engines work on together, in a valid order: what whoever watches them is given.
-
-    keys: of each engine's commands, equal for equal effects; waits: the other engine's id that each command
-    waits for; first: the id before each engine's first command of the batch.
-    """
-
-    columns: dict[Engine, Columns]
-    keys: dict[Engine, list[bytes]]
-    waits: dict[Engine, npt.NDArray[np.int64]]
-    first: dict[Engine, int]
-    segments: list[Segment]
 
 
 class Watcher(Protocol):
@@ -63,18 +41,6 @@ class Watcher(Protocol):
 
 Around = Callable[[Batch, Engine, int, Run], None]
 """Is given each command of a batch instead of it being executed: it calls the last argument for that."""
-
-
-class _Plan:
-    """One descriptor made ready: how to run it, and its cycles on its engine. entry: of a short
-    compiled loop, which may be called together with others."""
-
-    __slots__ = ("cycles", "entry", "run")
-
-    def __init__(self, run: Run, cycles: float) -> None:
-        self.run = run
-        self.cycles = cycles
-        self.entry = run.entry if isinstance(run, native.Call) and cycles < _SHORT else None
 
 
 class _Together:
@@ -91,23 +57,18 @@ class _Together:
         """One more; raises DeviceError as `run` does."""
         self._entries.append(entry)
         self._commands.append((engine, index))
-        if len(self._entries) >= _TOGETHER:
+        if len(self._entries) >= TOGETHER:
             self.run()
 
     def run(self) -> None:
         """Those that were added, in order. DeviceError when memory runs out."""
         if not self._entries:
             return
-        done = native.run(self._entries)
+        done = native.run(b"".join(self._entries), len(self._entries))
         if done < len(self._entries):
-            raise self.failed(MemoryError(native.NO_ROOM), *self._commands[done])
+            raise _failed(MemoryError(native.NO_ROOM), self._columns, *self._commands[done], self._where)
         self._entries.clear()
         self._commands.clear()
-
-    def failed(self, error: DeviceError | MemoryError, engine: Engine, index: int) -> DeviceError:
-        """The error of a command, with its place."""
-        row = self._columns[engine].row(index)
-        return _located(_known(error), engine, row, index, lookup(engine, row), self._where)
 
 
 class Tpu:
@@ -135,7 +96,9 @@ class Tpu:
         self.around: Around | None = None
         """Is given every command, one after the other."""
         self._checked: set[tuple[Engine, bytes]] = set()
-        self._plans: dict[Engine, dict[bytes, _Plan]] = {engine: {} for engine in Engine}
+        self._plans: dict[Engine, dict[bytes, Plan]] = {engine: {} for engine in Engine}
+        self._again = Again()
+        self._ready: WeakKeyDictionary[Batch, Ready] = WeakKeyDictionary()
 
     @property
     def filtered(self) -> int:
@@ -168,25 +131,22 @@ class Tpu:
         if native.loaded_late() or len(self._reads) > _PLANS_MAX:
             self._forget()
             self._reads.clear()
-        batch = batch_of(bd, gdma, self.bd_id, self.gdma_id, where)
-        columns, keys, waits, segments = batch.columns, batch.keys, batch.waits, batch.segments
+        batch = self._again.batch(bd, gdma, self.bd_id, self.gdma_id, where)
+        columns, keys, segments = batch.columns, batch.keys, batch.segments
         bd_first, gdma_first = batch.first[Engine.BD], batch.first[Engine.GDMA]
         if self.watcher is not None:
             self.watcher.before(batch)
+        issue = 0.0 if streamed else timing.issue()
+        self._launched = self._launched or len(bd) + len(gdma) > 0
+        if self.around is None and self._repeated(batch, issue, where):
+            return
         # both engines' time: when each command ended, after the batch's begin
         ends = {e: [self.cycles] for e in Engine}
         # of each command its key, and the place in the other engine's ends of what it waits for
-        to_do = {
-            Engine.BD: (iter(keys[Engine.BD]), iter(np.maximum(waits[Engine.BD] - gdma_first, 0).tolist())),
-            Engine.GDMA: (
-                iter(keys[Engine.GDMA]),
-                iter(np.maximum(waits[Engine.GDMA] - bd_first, 0).tolist()),
-            ),
-        }
+        to_do = {e: (iter(keys[e]), iter(batch.waited(e).tolist())) for e in Engine}
         together = _Together(columns, where)
         place, most, around = self.place, self._most_cycles, self.around
-        issued, issue = self.cycles, 0.0 if streamed else timing.issue()
-        self._launched = self._launched or len(bd) + len(gdma) > 0
+        issued = self.cycles
         try:
             with np.errstate(all="ignore"), flushing():
                 for engine, first, last in segments:
@@ -210,7 +170,7 @@ class Tpu:
                                 else:
                                     around(batch, engine, index, plan.run)
                             except (DeviceError, MemoryError) as error:  # what only the data shows
-                                raise together.failed(error, engine, index) from None
+                                raise _failed(error, columns, engine, index, where) from None
                         # it starts when its engine is free, the id it waits for is done and it is issued
                         issued += issue
                         start = other[wait]
@@ -233,6 +193,42 @@ class Tpu:
             self.bd_id = bd_first + len(ends[Engine.BD]) - 1
             self.gdma_id = gdma_first + len(ends[Engine.GDMA]) - 1
             self.cycles = max(one[-1] for one in ends.values())
+        if batch.again and native.ready():
+            made = ready(batch, self._plans, self._reads)
+            if made is not None:
+                self._ready[batch] = made
+
+    def _repeated(self, batch: Batch, issue: float, where: Where | None) -> bool:
+        """Execute a batch that is ready as `execute` does command by command; False, and nothing is done,
+        where it is not, or where it would take longer than is allowed."""
+        made = self._ready.get(batch) if native.ready() else None
+        if made is None:
+            return False
+        ends = made.ends(self.cycles, issue)
+        if max(one[-1] for one in ends) > self._most_cycles:
+            return False
+        done, place = 0, self.place
+        try:
+            with np.errstate(all="ignore"), flushing():
+                for step in made.steps:
+                    engine, place[1] = made.command(step.first)
+                    place[0] = _NOTED[engine]
+                    try:
+                        count = step.execute()
+                    except (DeviceError, MemoryError) as error:
+                        raise _failed(error, batch.columns, engine, place[1], where) from None
+                    done += count
+                    if count < step.count:
+                        error_at = made.command(done)
+                        raise _failed(MemoryError(native.NO_ROOM), batch.columns, *error_at, where)
+        finally:
+            place[0] = NOTED_NOTHING
+            gdma = int(made.engine[:done].sum())
+            self._read += int(made.read[:done].sum())
+            self.bd_id = batch.first[Engine.BD] + done - gdma
+            self.gdma_id = batch.first[Engine.GDMA] + gdma
+            self.cycles = max(float(ends[0][done - gdma]), float(ends[1][gdma]))
+        return True
 
     def ready(self, batch: Batch, engine: Engine, index: int) -> Run:
         """What executes one command of a batch that a watcher was given, without counting ids or time; to be
@@ -265,7 +261,7 @@ class Tpu:
 
     def _new_plan(
         self, engine: Engine, key: bytes, columns: Columns, index: int, where: Where | None
-    ) -> _Plan:
+    ) -> Plan:
         row = columns.row(index)
         instruction: Instruction | None = None
         try:
@@ -277,7 +273,7 @@ class Tpu:
             run = semantics.bind(row, self.memory)
         except (DeviceError, MemoryError) as error:
             raise _located(_known(error), engine, row, index, instruction, where) from None
-        plan = _Plan(run, cycles)
+        plan = Plan(run, cycles)
         if engine is Engine.GDMA:
             self._reads[key] = _bytes_read(semantics, row)
         if sum(map(len, self._plans.values())) >= _PLANS_MAX:
@@ -288,33 +284,7 @@ class Tpu:
     def _forget(self) -> None:
         for plans in self._plans.values():
             plans.clear()
-
-
-def batch_of(bd: U32, gdma: U32, bd_id: int = 0, gdma_id: int = 0, where: Where | None = None) -> Batch:
-    """Commands as they are executed: uint32[n, 32] and uint32[m, 32]; bd_id, gdma_id: the last ids before
-    them, after which, or after 0, theirs count on. Raises QueueError for wrong ids and waits."""
-    columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
-    last = {Engine.BD: bd_id, Engine.GDMA: gdma_id}
-    first = {e: first_id(c, e, last[e], where) for e, c in columns.items()}
-    waits = {e: command_waits(c, e) for e, c in columns.items()}
-    segments = replay_order(waits, first[Engine.BD], first[Engine.GDMA], where)
-    return Batch(columns, {e: plan_keys(e, c) for e, c in columns.items()}, waits, first, segments)
-
-
-def queues(bd: U32, gdma: U32) -> Batch:
-    """Commands as they stand in their queues, uint32[n, 32] and uint32[m, 32], one engine's behind the
-    other's: for those that look at each command by itself."""
-    columns = {e: LAYOUTS[e].columns(w) for e, w in ((Engine.BD, bd), (Engine.GDMA, gdma))}
-    segments = [(e, 0, len(one)) for e, one in columns.items()]
-    first = {e: int(one[ID_FIELDS[e][0]][0]) - 1 if len(one) else 0 for e, one in columns.items()}
-    keys = {e: plan_keys(e, c) for e, c in columns.items()}
-    return Batch(columns, keys, {e: command_waits(c, e) for e, c in columns.items()}, first, segments)
-
-
-def plan_keys(engine: Engine, columns: Columns) -> list[bytes]:
-    """The 128 bytes of each descriptor, ids and flags of the queues as zeros: equal keys, equal effects."""
-    data = (columns.words & _KEPT[engine]).tobytes()
-    return [data[i : i + 128] for i in range(0, len(data), 128)]
+        self._ready.clear()
 
 
 def _bytes_read(semantics: Semantics, row: Row) -> int:
@@ -342,6 +312,18 @@ def _known(error: DeviceError | MemoryError) -> DeviceError:
         f"the emulator has not enough memory for it: {error}",
         hint="give the command smaller tensors, or run it on a machine with more memory",
     )
+
+
+def _failed(
+    error: DeviceError | MemoryError,
+    columns: Mapping[Engine, Columns],
+    engine: Engine,
+    index: int,
+    where: Where | None,
+) -> DeviceError:
+    """The error of a command, with its place."""
+    row = columns[engine].row(index)
+    return _located(_known(error), engine, row, index, lookup(engine, row), where)
 
 
 def _located(

@@ -13,7 +13,7 @@ import numpy as np
 
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.shown import listed
-from user_layers.bmodel import write
+from user_layers.bmodel import as_read
 from user_layers.formats import in_onnx
 from user_layers.onnx import graph_from_onnx
 from user_layers.onnx.load import edge_of, read_proto
@@ -272,7 +272,7 @@ class InferenceSession:
         )
         net = compile_net(graph, self._dynamic, opt=self._opt)
         runtime = BModelRuntime(self._toolkit.device)
-        runtime.load(write([net]))
+        runtime.load(as_read(net))
         return runtime, graph.inputs
 
 

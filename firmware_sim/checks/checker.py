@@ -6,9 +6,11 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from firmware_sim.batch import U32, Batch
 from firmware_sim.checks.by_data import by_data, decided
 from firmware_sim.checks.finding import Finding, Frame, Issued
 from firmware_sim.checks.gaps import Gaps
@@ -31,7 +33,7 @@ from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.footprint import Space, address_text
 from firmware_sim.isa.layout import Columns
 from firmware_sim.queues import ID_FIELDS, QueueError
-from firmware_sim.tpu import U32, Batch, Tpu
+from firmware_sim.tpu import Tpu
 
 _MOST = 1000  # different findings of a request that are kept
 
@@ -99,6 +101,8 @@ class Checker:
         self._init = Init(self.shadow, self.named) if Kind.INIT in kinds else None
         self._hazard = Hazard(self.named) if Kind.HAZARD in kinds else None
         self._waits = Waits() if Kind.WAITS in kinds else None
+        # batches that come again and have no hazard, and whether waits were looked at
+        self._in_order: WeakKeyDictionary[Batch, bool] = WeakKeyDictionary()
         self._accesses: list[tuple[ControllerAccess, Callable[[], Issued]]] = []
         self._numeric: Numeric | None = None
         self._tpu: Tpu | None = None
@@ -184,7 +188,7 @@ class Checker:
     def _reached(self, batch: Batch, sequence: Sequence, k: int, end: int) -> Iterator[Finding]:
         """Command k is executed next: look at it and at those behind it up to `end`."""
         assert self._tpu is not None
-        issued = partial(self._issued, sequence)
+        issued = self._issued(sequence)
         if by_data(sequence.records[k]):
             now = decided(sequence.records[k], self._tpu.memory)
             if self.memory is not None:
@@ -200,7 +204,7 @@ class Checker:
         """Look at a batch of a net's program that is stored instead of executed."""
         sequence = self._records.sequence(batch)
         if self.memory is not None:
-            self._found.add(self.memory.commands(sequence, self.arena, partial(self._issued, sequence)))
+            self._found.add(self.memory.commands(sequence, self.arena, self._issued(sequence)))
 
     def accessed(
         self, accesses: Iterable[ControllerAccess], frames: Callable[..., tuple[Frame, ...]]
@@ -217,6 +221,8 @@ class Checker:
             if self.memory is not None:
                 self._found.add(self.memory.controller(*where, write=one.write, by=by))
             if one.write:
+                if self._init is not None and one.space is not Space.DDR:
+                    self._init.settle()
                 self.shadow.mark(one.space, np.arange(one.offset, one.offset + one.nbytes))
                 if self._gaps is not None and one.space is Space.DDR:
                     self._gaps.accessed(one.offset)
@@ -238,7 +244,7 @@ class Checker:
         if self._hazard is not None and sequence is not None:
             made = [(a.space, a.offset, a.nbytes, a.write, a.bd, a.gdma) for a, _ in accesses]
             for i, finding in self._hazard.controller(
-                sequence, made, partial(self._issued, sequence), lambda i: accesses[i][1]()
+                sequence, made, self._issued(sequence), lambda i: accesses[i][1]()
             ):
                 unordered.add(i)
                 self._found.add([finding])
@@ -252,20 +258,32 @@ class Checker:
             self._found.add(self.memory.settled(places))
 
     def _findings(self, sequence: Sequence, batch: Batch) -> Iterator[Finding]:
-        issued = partial(self._issued, sequence)
+        issued = self._issued(sequence)
         if self.memory is not None:
             yield from self.memory.commands(sequence, self.arena, issued)
         if self._gaps is not None and self._kernel:
             self._gaps.commands(sequence, issued)
+        looked_at = self._waits is None or self.group > 0
+        if self._in_order.get(batch, None) in (True, looked_at):
+            yield from self._proved(sequence, batch, [])
+        else:
+            found = 0
+            for finding in self._order(sequence, batch, issued):
+                found += 1
+                yield finding
+            if batch.again and not found:
+                self._in_order[batch] = looked_at
+        if self._init is not None:
+            first_open = min((k for _, k, _ in self._open.values()), default=len(sequence))
+            yield from self._init.check(sequence, batch, issued, 0, first_open)
+
+    def _order(self, sequence: Sequence, batch: Batch, issued: Callable[[int], Issued]) -> Iterator[Finding]:
         hazards = list(self._hazard.check(sequence, issued)) if self._hazard is not None else []
         yield from self._proved(sequence, batch, hazards)
         if self._hazard is not None and self._records.replaced:
             yield from self._hazard.over(sequence, self._records.replaced, issued)
         if self._waits is not None and self.group:
             yield from self._waits.check(sequence, batch, issued)
-        if self._init is not None:
-            first_open = min((k for _, k, _ in self._open.values()), default=len(sequence))
-            yield from self._init.check(sequence, batch, issued, 0, first_open)
 
     def _proved(self, sequence: Sequence, batch: Batch, hazards: list[Finding]) -> Iterator[Finding]:
         """What other legal orders of the batch change: told with its hazards, else a finding of its own."""
@@ -317,13 +335,17 @@ class Checker:
         number = row[ID_FIELDS[engine][0]]
         return Issued(engine.value, number, name, site.frames, site.layer, group=self.group)
 
-    def _issued(self, sequence: Sequence, k: int) -> Issued:
-        engine, index = ENGINES[sequence.engine[k]], int(sequence.index[k])
-        site = self.site(engine, index) if self.site is not None else Site()
-        return Issued(
-            *(engine.value, int(sequence.id[k]), sequence.records[k].name, site.frames, site.layer),
-            group=self.group,
-        )
+    def _issued(self, sequence: Sequence) -> Callable[[int], Issued]:
+        """Who issued a command of the batch that is looked at now; may be asked later."""
+        asked, group = self.site, self.group
+
+        def issued(k: int) -> Issued:
+            engine, index = ENGINES[sequence.engine[k]], int(sequence.index[k])
+            site = asked(engine, index) if asked is not None else Site()
+            name = sequence.records[k].name
+            return Issued(engine.value, int(sequence.id[k]), name, site.frames, site.layer, group=group)
+
+        return issued
 
     def end(self, *, failed: bool = False) -> tuple[list[Finding], list[tuple[int, Stored]]]:
         """The request has ended: what was found, and what in DDR must not be read, each with the number of

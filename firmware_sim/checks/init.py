@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from firmware_sim import chip
+from firmware_sim.batch import Batch
 from firmware_sim.checks.by_data import Decided
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.influence import Marked, influenced, parts_of
@@ -24,9 +26,9 @@ from firmware_sim.checks.shadow import Shadow
 from firmware_sim.checks.stored import Stored, common, united
 from firmware_sim.isa.footprint import Space, Tensor, address_text
 from firmware_sim.isa.layout import Row
-from firmware_sim.tpu import Batch
 
 _REMEMBERED = 1 << 17  # poisoned commands that are kept to go back by
+_RANGES = 1 << 12  # of DDR, of a batch that is remembered
 _DECIDING = {"gather": "opd1", "gdma.filter": "mask", "sort": "opd0"}
 """Operands whose values decide what is read or written."""
 
@@ -65,22 +67,67 @@ def _unused(record: Record, tensor: Tensor, row: Row) -> int:
     return (together - rest) * tensor.itemsize // together
 
 
+def _ranges(sequence: Sequence, access: int) -> I64:
+    """What commands read, or write, of DDR for certain or perhaps, int64[k, 2] of start and end."""
+    found = [np.zeros((0, 2), np.int64)]
+    for record in dict.fromkeys(sequence.records):
+        for block in record.blocks:
+            if block.space is Space.DDR and block.access & access:
+                starts = block.starts()
+                found.append(np.stack([starts, starts + block.run], 1))
+    return np.ascontiguousarray(united(np.concatenate(found)))
+
+
 def _written(record: Record) -> tuple[Runs, ...]:
     return tuple(block for block in record.blocks if block.access & WRITES)
 
 
+class _Following(WeakKeyDictionary[Batch, "_Passed"]):
+    """The batches that came next and are known."""
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """A batch, behind those before it in its request, in which the check found nothing and which left no
+    poison in DDR: so it will be whenever all that it reads there is written. reads, writes: ranges of DDR,
+    int64[k, 2] of start and end."""
+
+    reads: I64
+    writes: I64
+    following: _Following
+
+
 class Init:
-    """The check `init` of one device. named: what a byte belongs to, "" where nobody knows."""
+    """The check `init` of one device. named: what a byte belongs to, "" where nobody knows.
+
+    Batches that come again (`Batch.again`) behind the same ones are not gone through again where that
+    would find nothing; `settle` makes up for it where somebody wants to know what is written in local memory.
+    """
 
     def __init__(self, shadow: Shadow, named: Named) -> None:
         self._shadow = shadow
         self._named = named
         self._poisoned: deque[Poisoned] = deque(maxlen=_REMEMBERED)
+        self._soiled = False  # poison was stored in DDR
+        self._known: tuple[int, _Following] = (-1, _Following())
+        self._following: _Following | None = None  # None: this request is no known one
+        self._left: list[tuple[Sequence, Batch, Callable[[int], Issued]]] = []  # not gone through
 
     def begin(self) -> None:
         """A request begins."""
         self._shadow.restart()
         self._poisoned.clear()
+        self._left.clear()
+        if self._known[0] != self._shadow.writes_of_l2:
+            self._known = self._shadow.writes_of_l2, _Following()
+        self._following = self._known[1]
+
+    def settle(self) -> None:
+        """Go through batches that were left out: from now on everything counts."""
+        self._following = None
+        left, self._left = self._left, []
+        for one in left:
+            deque(self._check(*one, 0, len(one[0])), maxlen=0)
 
     def check(
         self,
@@ -92,7 +139,32 @@ class Init:
     ) -> Iterator[Finding]:
         """Go through a batch, or its commands from `first` up to `end`. issued: who issued command k of the
         sequence."""
-        k, end = first, len(sequence) if end is None else end
+        end = len(sequence) if end is None else end
+        following = self._following if batch.again and not first and end == len(sequence) else None
+        if following is None:
+            self.settle()
+            yield from self._check(sequence, batch, issued, first, end)
+            return
+        known = following.get(batch)
+        if known is not None and self._shadow.are_written(known.reads):
+            self._shadow.write_ranges(known.writes)
+            self._left.append((sequence, batch, issued))
+            self._following = known.following
+            return
+        self.settle()
+        reads, writes = (_ranges(sequence, access) for access in (READS, WRITES))
+        clean = len(reads) + len(writes) <= _RANGES
+        self._soiled = False
+        for finding in self._check(sequence, batch, issued, first, end):
+            clean = False
+            yield finding
+        if clean and not self._soiled:
+            following[batch] = known = _Passed(reads, writes, _Following())
+            self._following = known.following
+
+    def _check(
+        self, sequence: Sequence, batch: Batch, issued: Callable[[int], Issued], k: int, end: int
+    ) -> Iterator[Finding]:
         carried = np.zeros((len(sequence), 4), np.int64)
         while True:
             begun, k = k, self._shadow.first_unwritten(sequence, k, end, carried)
@@ -139,6 +211,7 @@ class Init:
         for one in results:
             if one.marks.any():
                 self._shadow.clear(one.tensor.space, *one.places())
+                self._soiled = self._soiled or one.tensor.space is Space.DDR
         if worst is None:
             return
         self._poisoned.append(worst)
@@ -157,6 +230,7 @@ class Init:
 
     def controller(self, space: Space, start: int, nbytes: int, by: Callable[[], Issued]) -> Finding | None:
         """The controller reads a range. by: gives its code."""
+        self.settle()
         at = np.arange(start, start + nbytes)
         missing = at[~self._shadow.written(space, at)]
         if not len(missing):

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import chip
+from firmware_sim.batch import Batch
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.influence import Marked, influenced
 from firmware_sim.errors import DeviceError
@@ -28,7 +29,6 @@ from firmware_sim.isa.codes import Format, Precision
 from firmware_sim.isa.footprint import Access, Constant, Operand, Space, Tensor, address_text
 from firmware_sim.isa.layout import Row
 from firmware_sim.memory import Memory
-from firmware_sim.tpu import Batch
 
 Words = npt.NDArray[np.unsignedinteger]
 Marks = npt.NDArray[np.bool_]

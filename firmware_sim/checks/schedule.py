@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from firmware_sim import chip
+from firmware_sim.batch import Batch
 from firmware_sim.checks.records import I64, WRITES, Record
 from firmware_sim.checks.sequence import Sequence
 from firmware_sim.errors import DeviceError
@@ -23,7 +24,7 @@ from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Space, Tensor, address_text
 from firmware_sim.memory import U8, Memory
 from firmware_sim.queues import Segment
-from firmware_sim.tpu import Batch, Tpu
+from firmware_sim.tpu import Tpu
 
 MOST_BYTES = 1 << 30
 """Bytes that commands write between, in one memory, for which other orders are tried."""

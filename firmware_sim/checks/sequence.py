@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from collections.abc import Sequence as Several
 from dataclasses import dataclass
 from operator import attrgetter
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.batch import Batch
 from firmware_sim.checks.by_data import by_data
 from firmware_sim.checks.overlap import Replaced, replaced
 from firmware_sim.checks.records import I64, Record, record_of
@@ -18,7 +20,6 @@ from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Tensor
 from firmware_sim.isa.layout import Row
 from firmware_sim.queues import Segment
-from firmware_sim.tpu import Batch
 
 ENGINES = (Engine.BD, Engine.GDMA)
 BD, GDMA = range(2)
@@ -90,10 +91,17 @@ class Records:
         self.replaced: dict[Record, Replaced] = {}
         """Those that may read what they have replaced."""
         self._known: dict[Engine, dict[bytes, Record]] = {engine: {} for engine in Engine}
+        self._again: WeakKeyDictionary[Batch, Sequence] = WeakKeyDictionary()
 
     def sequence(self, batch: Batch) -> Sequence:
         """The batch up to the first command that is illegal: executing it will say what is wrong."""
-        return in_order(batch.segments, batch.waits, batch.first, self._records(batch))
+        known = self._again.get(batch)
+        if known is not None:
+            return known
+        made = in_order(batch.segments, batch.waits, batch.first, self._records(batch))
+        if batch.again:
+            self._again[batch] = made
+        return made
 
     def _records(self, batch: Batch) -> list[Record]:
         found: list[Record] = []
@@ -118,6 +126,7 @@ class Records:
                 for one in known.values():
                     self.replaced.pop(one, None)
                 known.clear()
+                self._again.clear()
             known[key] = record
             self.by_data = self.by_data or by_data(record)
             if (found := replaced(record, row)) is not None:

@@ -66,6 +66,8 @@ class Shadow:
             *(array for space in sizes for array in (self._pages[space], self._bits[space])),
         )
         self._host_l2: list[tuple[int, int]] = [(chip.L2_TABLE_OFFSET, len(l2_tables()))]
+        self.writes_of_l2 = 0
+        """By the host: what is written when a request begins differs where this does."""
         self.restart()
 
     def restart(self) -> None:
@@ -83,6 +85,7 @@ class Shadow:
     def host_l2(self, start: int, nbytes: int) -> None:
         """The host wrote these bytes of L2; they stay written."""
         self._host_l2.append((start, nbytes))
+        self.writes_of_l2 += 1
         self.write(Space.L2, start, nbytes)
 
     # ---- records of commands ----
@@ -164,6 +167,20 @@ class Shadow:
         count = native.bound("check_init_unwritten", found, start, start + nbytes, *self._arrays)()
         ranges: I64 = found[:count].copy()
         return ranges
+
+    def are_written(self, ranges: I64) -> bool:
+        """Whether every byte of these ranges of DDR is written, int64[k, 2] of start and end."""
+        if not native.ready():
+            return all(self.is_written(Space.DDR, start, end - start) for start, end in ranges.tolist())
+        return bool(native.bound("check_init_ranges", ranges, 0, *self._arrays)())
+
+    def write_ranges(self, ranges: I64) -> None:
+        """These ranges of DDR are written."""
+        if native.ready():
+            native.bound("check_init_ranges", ranges, 1, *self._arrays)()
+            return
+        for start, end in ranges.tolist():
+            self.write(Space.DDR, start, end - start)
 
     def write_blocks(self, record: Record) -> None:
         """What a command writes is written."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from firmware_sim.batch import Batch, batch_of
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.hazard import Hazard
 from firmware_sim.checks.sequence import ENGINES, Records, Sequence
 from firmware_sim.instructions.instruction import Engine
-from firmware_sim.tpu import Batch, batch_of
 from firmware_sim.wire import CommandGroup
 
 IssuedBy = Callable[[int, Engine, int], Issued]

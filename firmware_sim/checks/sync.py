@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.batch import Batch
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.records import I64, WRITES, Record, Runs
 from firmware_sim.checks.sequence import BD, ENGINES, GDMA, Sequence
@@ -18,7 +19,6 @@ from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.isa.footprint import Space
 from firmware_sim.queues import ID_FIELDS, NeverDone, QueueError
-from firmware_sim.tpu import Batch
 
 MOST_PAIRS = 1 << 16
 """Blocks of commands that are compared for one wait; one that concerns more is taken for needed."""

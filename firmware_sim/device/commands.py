@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim import chip
+from firmware_sim.batch import Batch, batch_of
 from firmware_sim.checks.finding import Issued
 from firmware_sim.device.trace import TracedRequest
 from firmware_sim.errors import DeviceError, UsageError
@@ -21,7 +22,6 @@ from firmware_sim.isa.footprint import Access, Operand, Space, Tensor
 from firmware_sim.isa.layout import Row
 from firmware_sim.queues import QueueError
 from firmware_sim.suggest import did_you_mean
-from firmware_sim.tpu import Batch, batch_of
 
 ENGINES = (Engine.BD, Engine.GDMA)
 _STEPS = 6  # transfers that `Commands.origin` follows

@@ -363,7 +363,7 @@ class Controller:
 
     def _look(self, checker: Checker, bd: U32, gdma: U32) -> None:
         """Show a batch that is recorded."""
-        from firmware_sim.tpu import queues
+        from firmware_sim.batch import queues
 
         checker.site, checker.arena = self._site, self._arena(bd, gdma)
         with self._link.aside():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from firmware_sim import chip
 from firmware_sim.errors import DeviceError
@@ -23,6 +25,7 @@ from firmware_sim.isa.footprint import Part, Space, Tensor
 from firmware_sim.memory import Memory
 
 ALL_LANES = (1 << chip.NPU_NUM) - 1
+_BOX_DIMENSIONS = 5  # of views of memory
 _PYTHON_NUMBERS = 1 << 20  # so many indices at once become numbers of Python, 36 bytes each
 
 
@@ -190,6 +193,10 @@ def _bind_direct(memory: Memory, src: Tensor, dst: Tensor, convert: Convert | No
     if not convert and not add:
         if pieces(math.prod(dst.shape) * COPIED) > 1:
             return in_threads([partial(np.copyto, *piece) for pair in pairs for piece in _split(*pair)])
+        boxes = _boxes(memory, src, dst, pairs) if native.ready() else None
+        if boxes is not None:
+            flat = (memory.flat(t.space).view(RAW[t.itemsize]) for t in (dst, src))
+            return native.bound("moves_boxes", *flat, boxes)
 
         def copy() -> None:
             for target, source in pairs:
@@ -207,6 +214,32 @@ def _bind_direct(memory: Memory, src: Tensor, dst: Tensor, convert: Convert | No
                 target[...] = values
 
     return run
+
+
+def _boxes(
+    memory: Memory, src: Tensor, dst: Tensor, pairs: Sequence[tuple[Array, Array]]
+) -> npt.NDArray[np.int64] | None:
+    """Pairs of views as `moves_boxes` takes them, int64[pairs, 17]: dimensions that are one in both memories
+    together, a row in both at the end; None where elements are not at multiples of their size."""
+    found = []
+    for views in pairs:
+        first = [
+            view.__array_interface__["data"][0] - memory.flat(t.space).__array_interface__["data"][0]
+            for view, t in zip(views, (dst, src), strict=True)
+        ]
+        if any(at % dst.itemsize for at in first):
+            return None
+        dims: list[tuple[int, int, int]] = []
+        for n, *strides in zip(views[0].shape, *(view.strides for view in views), strict=True):
+            to, from_ = (stride // dst.itemsize for stride in strides)
+            if dims and (dims[-1][1], dims[-1][2]) == (n * to, n * from_):
+                dims[-1] = dims[-1][0] * n, to, from_
+            elif n != 1:
+                dims.append((n, to, from_))
+        dims.sort(key=lambda dim: dim[1:] == (1, 1))
+        dims = [*[(1, 0, 0)] * (_BOX_DIMENSIONS - len(dims)), *dims]
+        found.append([*chain.from_iterable(dims), *(at // dst.itemsize for at in first)])
+    return np.array(found, np.int64)
 
 
 def _split(target: Array, source: Array) -> list[tuple[Array, Array]]:

@@ -91,7 +91,10 @@ class Bound:
         DeviceError when an operand reaches out of its memory.
         """
         tensors = [t for t in inputs if isinstance(t, Tensor)]
-        gathered = out.may_overlap_itself() or any(t.h_shift or t.w_shift for t in tensors)
+        # views of memory have the lanes of the result
+        gathered = out.may_overlap_itself() or any(
+            t.h_shift or t.w_shift or t.lane != out.lane for t in tensors
+        )
         self._kernel = kernel
         self._crossing = any(not t.same_place(out) and t.may_overlap(out) for t in tensors)
         self._gathered: _Gathered | None = None

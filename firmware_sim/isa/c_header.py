@@ -12,7 +12,7 @@ import struct
 
 from firmware_sim import chip
 from firmware_sim.isa import codes
-from firmware_sim.isa.layout import BD, GDMA, WORDS, Field, Layout
+from firmware_sim.isa.layout import BD, CHANNELS_MAX, EXTENT_MAX, GDMA, WINDOW_STEP_MAX, WORDS, Field, Layout
 
 _ENUMS: tuple[tuple[str, type[enum.IntEnum], str], ...] = (
     ("bd_task", codes.Task, "tsk_typ"),
@@ -36,10 +36,10 @@ _NUMBERS: tuple[tuple[str, int, str], ...] = (
     ("BANK_WORDS", chip.BANK_BYTES // 4, ""),
     ("ALIGN_BYTES", chip.ALIGN_BYTES, "a line of local memory"),
     ("ALIGN_WORDS", chip.ALIGN_BYTES // 4, ""),
-    ("EXTENT_MAX", BD["res0_n"].limit, "extent of a dimension in an instruction or a DMA command"),
-    ("CHANNELS_MAX", BD["res0_c"].limit, "channels in an instruction of the tensor unit"),
+    ("EXTENT_MAX", EXTENT_MAX, "extent of a dimension in an instruction or a DMA command"),
+    ("CHANNELS_MAX", CHANNELS_MAX, "channels in an instruction of the tensor unit"),
     ("WINDOW_SIDE_MAX", chip.WINDOW_SIDE_MAX, "rows or columns of what a window reads, pads included"),
-    ("WINDOW_STEP_MAX", BD["opd0_up_pad"].limit, "pad, stride and dilation of a window"),
+    ("WINDOW_STEP_MAX", WINDOW_STEP_MAX, "pad, stride and dilation of a window"),
     ("MATRIX_WIDTH_MAX", chip.MATRIX_WIDTH_MAX, "columns of a matrix in one channel"),
     ("ID_MAX", chip.ID_MAX, "id of a command; ids start at 1"),
     ("DESCRIPTOR_BYTES", chip.DESCRIPTOR_BYTES, ""),

@@ -220,3 +220,12 @@ GDMA = Layout(
     },
 )
 """Descriptors of the DMA engine between system and local memory."""
+
+EXTENT_MAX = BD["res0_n"].limit
+"""Of n, h and w in an instruction, and of any extent in a DMA command."""
+
+CHANNELS_MAX = BD["res0_c"].limit
+"""Of channels in an instruction of the tensor unit."""
+
+WINDOW_STEP_MAX = BD["opd0_up_pad"].limit
+"""Of a pad, a stride and a dilation of a window."""

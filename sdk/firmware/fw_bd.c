@@ -42,6 +42,14 @@ dim4 fw_bd_stride(operand t, const dim4 *shape) {
 
 /* ---- AR: tensor arithmetic ---- */
 
+/* The layout of sources whose strides are left out: aligned from dst's NPU on, whichever they start on. */
+static dim4 dst_aligned(operand dst, const dim4 *shape) { return fw_bd_stride(tensor(dst.value, NULL), shape); }
+
+static operand laid_out(operand src, const dim4 *same) {
+    if (!src.constant && src.stride == NULL) src.stride = same;
+    return src;
+}
+
 static const dim4 repeat = {0, 0, 0, 0};
 
 static void set_result(uint32_t *d, operand dst, const dim4 *shape) {
@@ -110,8 +118,9 @@ static operand piece_of(operand t, const dim4 *stride, const dim4 *at, const cha
 
 void fw_bd_ar(arithmetic op, operand dst, operand src0, const operand *src1, const dim4 *shape) {
     dim4 most = {AR_MOST, shape->c > CHIP_CHANNELS_MAX ? CHIP_CHANNELS_WHOLE : CHIP_CHANNELS_MAX, AR_MOST, AR_MOST};
-    dim4 to = fw_bd_stride(dst, shape), from0 = fw_bd_stride(src0, shape), from1 = from0;
-    if (src1 != NULL) from1 = fw_bd_stride(*src1, shape);
+    const dim4 same = dst_aligned(dst, shape), to = fw_bd_stride(dst, shape);
+    const dim4 from0 = fw_bd_stride(laid_out(src0, &same), shape);
+    const dim4 from1 = src1 != NULL ? fw_bd_stride(laid_out(*src1, &same), shape) : from0;
     fw_pieces p = fw_pieces_of(shape, &most);
     while (fw_pieces_next(&p)) {
         operand second = src1 != NULL ? piece_of(*src1, &from1, &p.at, "source 1") : bits(0);
@@ -219,6 +228,9 @@ void fw_bd_fixed(fixed_point op, operand dst, operand src0, operand src1, const 
     check_forwards(dst, "destination");
     check_forwards(src0, "source 0");
     check_forwards(src1, "source 1");
+    const dim4 same = dst_aligned(dst, shape);
+    src0 = laid_out(src0, &same);
+    src1 = laid_out(src1, &same);
     uint32_t d[BM1684_DESCRIPTOR_WORDS];
     bd_defaults(d);
     bd_set_tsk_typ(d, BD_TASK_ARITHMETIC);

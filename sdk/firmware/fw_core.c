@@ -111,8 +111,8 @@ void *fw_scratch(size_t bytes) {
     size_t start = scratch_used, room = FW_ARM_SCRATCH_BYTES - start;
     uint8_t *memory = bytes + BETWEEN * 2 < bytes || bytes + BETWEEN * 2 > room ? NULL : fw_platform_scratch(start, bytes);
     if (memory == NULL)
-        fw_fail(FW_STATUS_NO_MEMORY, "the controller has no %llu bytes left for this request",
-                (unsigned long long)bytes);
+        fw_fail(FW_STATUS_NO_MEMORY, "the controller has %u bytes for one request; %llu more do not fit beside %llu in use",
+                (unsigned)FW_ARM_SCRATCH_BYTES, (unsigned long long)bytes, (unsigned long long)start);
     scratch_used = start + (bytes + BETWEEN - 1) / BETWEEN * BETWEEN + BETWEEN;
     return memset(memory, 0, bytes);
 }

@@ -1119,6 +1119,7 @@ void okk_bdc_lookup_exp(local_addr_t dst_addr, local_addr_t src_addr, const dim4
  * - Limits: shape n, h, w 1..65535; c 1..4095
  * - In place: work is not dst (else a warning); work is not src (else a warning)
  * - src is in -103..88. e^whole by a table, times e^rest by the first terms of its series.
+ *   Products below 1.2e-38 are 0: results below 1e-31 may lack as much.
  * - Beyond that range results are wrong (bm_local_act limits src first); nothing is refused.
  * - Cost: 7 commands (md_sfu.fp32_to_int, table_lookup, md_scalar.sub, md_sfu.taylor,
  *   md_scalar.mul), 182 * n * L * P cycles
@@ -1134,6 +1135,7 @@ void okk_bdc_exp(local_addr_t dst_addr, local_addr_t src_addr, local_addr_t work
  *   1..4095
  * - In place: work is not dst (else a warning); work is not src (else a warning)
  * - src is in -103..88. e^whole by a table, times e^rest by the first terms of its series.
+ *   Products below 1.2e-38 are 0: results below 1e-31 may lack as much.
  * - Beyond that range results are wrong (bm_local_act limits src first); nothing is refused.
  * - num_series terms of the series; the function without it takes 32.
  * - Cost: 7 commands (md_sfu.fp32_to_int, table_lookup, md_scalar.sub, md_sfu.taylor,

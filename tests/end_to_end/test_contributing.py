@@ -110,7 +110,7 @@ def add_instruction(checkout: Checkout) -> None:
 
 
 STEP_ROW = '    StepKind(StepOp.TWIN, "as COPY", moves=True),\n'
-STEP_C = "    case FW_STEP_TWIN: fw_step_copy(&s, &p->tensors[s.in[0]], &p->tensors[s.out[0]]); return;\n"
+STEP_C = "    case FW_STEP_TWIN: fw_step_copy(s, &p->tensors[s->in[0]], &p->tensors[s->out[0]]); return;\n"
 
 
 def add_step(checkout: Checkout) -> None:

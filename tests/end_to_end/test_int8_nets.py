@@ -188,7 +188,7 @@ def test_the_commands(tmp_path: Path) -> None:
     with cluster(tmp_path / "cluster", workers=2) as dask:
         found = tpulayer(*words, "--dask", dask.address, "--metric", "own.py:f", "--layers", cwd=tmp_path)
     assert json.loads(found.stdout) == {**one, "metric": two["metric"]}
-    assert {**two, "metric": None, "layers": one["layers"]} == one
+    assert {**two, "metric": None, **{name: one[name] for name in ("layers", "not_compared")}} == one
     said = tpulayer("evaluate", "out", "--data", "data.npz", "--metric", "top1", cwd=tmp_path).stdout
     assert "same greatest number as in float" in said and "of 5 labels" in said
     (tmp_path / "net.onnx").write_bytes(b"other")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.int8_walk import walked
 from tests.support.quantised import Array
-from tpulayer import BINARY_ADD, Graph
+from tpulayer import BINARY_ADD, BINARY_MUL, Graph
 from user_layers.compiler.strips import in_strips
 from user_layers.net.functions import UNARY
 from user_layers.quantize.calibrate import calibrate
@@ -180,6 +180,17 @@ def test_blocks_of_strips(toolkit: Toolkit, tokens: int) -> None:
             np.testing.assert_array_equal(got, want, err_msg=str(opt))
 
 
+def in_every_way(net: Net, done: Quantised[Graph], wants: list[Array]) -> list[float]:
+    """Signal to noise of each output, whose bits are the same in every way."""
+    results = []
+    for options in MODES:
+        done.graph.compile(**options)
+        results.append(done.graph.run({"x": net.x}))
+    for other_way in results[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(results[0], other_way, strict=True))
+    return [sqnr(want, got) for want, got in zip(wants, results[0], strict=True)]
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_channels_of_unlike_sizes(toolkit: Toolkit, shared: bool) -> None:
     """What is normalised with factors of its own for each channel, and columns of unlike sizes: numbers in
@@ -211,17 +222,46 @@ def test_channels_of_unlike_sizes(toolkit: Toolkit, shared: bool) -> None:
     for equalise in (False, True):
         done = quantise(net.graph, table, QuantiseOptions(equalise=equalise))
         assert done.share == 1.0 and ("of tokens" in done.note) == equalise
-        results = []
-        for options in MODES:
-            done.graph.compile(**options)
-            results.append(done.graph.run({"x": net.x}))
-        for other_way in results[1:]:
-            assert all(np.array_equal(a, b) for a, b in zip(results[0], other_way, strict=True))
-        noise.append([sqnr(want, got) for want, got in zip(wants, results[0], strict=True)])
+        noise.append(in_every_way(net, done, wants))
     gains = [after - before for before, after in zip(*noise, strict=True)]
     assert gains[0] > 3 and min(gains) > 0.5, noise
     kept = quantise(net.graph, table, QuantiseOptions((made,)))
     assert not any(node.name.startswith(f"{made}:") for node in kept.graph.nodes)
+
+
+@pytest.mark.parametrize("kind", ["gated", "turned", "two readers", "read elsewhere", "itself"])
+def test_gated_products_of_unlike_channels(toolkit: Toolkit, kind: str) -> None:
+    """The linear one of two factors takes what evens the channels of both; where it is read elsewhere, none
+    does."""
+    net = Net(toolkit, (2, 64, 96))
+    factors = [net.graph.add_const("g", np.ones(96, np.float32)), net.constant(96, size=0.1)]
+    normed = net.layer("TPU_NORM", ["x", *factors], {"axis": -1, "epsilon": 1e-5})
+    gate = net.unary(net.product(normed, 96, 160), "SIGMOID")
+    spread = np.exp(1.5 * net.random.standard_normal(160)).astype(np.float32)
+    weights = (net.random.standard_normal((96, 160)) / 10).astype(np.float32) * spread
+    linear = net.layer(
+        "TPU_MATMUL", [normed, net.graph.add_const("w", weights), net.constant(160, size=0.1)], {}
+    )
+    pair = [linear, gate] if kind == "turned" else [linear, linear] if kind == "itself" else [gate, linear]
+    made = net.layer("TPU_BINARY", pair, {"binary_op": BINARY_MUL})
+    ends = [net.product(made, 160, 96)]
+    if kind == "two readers":
+        ends.append(net.product(made, 160, 48))
+    if kind == "read elsewhere":
+        ends.append(net.unary(made, "ABS"))
+    for name in ends:
+        net.graph.add_output(name)
+    samples = [{"x": net.random.standard_normal((2, 64, 96)).astype(np.float32)} for _ in range(33)]
+    table = calibrate(net.graph, samples)
+    net.graph.compile(opt=0)
+    wants, noise = net.graph.run({"x": net.x}), []
+    for equalise in (False, True):
+        done = quantise(net.graph, table, QuantiseOptions(equalise=equalise))
+        noise.append(in_every_way(net, done, wants))
+    evened = any(name.startswith(f"{made}:even") for name in done.graph.tensor_names)
+    assert evened == (kind not in ("read elsewhere", "itself"))
+    gains = [after - before for before, after in zip(*noise, strict=True)]
+    assert min(gains) > (2 if evened else -1), noise
 
 
 def test_integers_that_others_read(toolkit: Toolkit) -> None:

@@ -96,6 +96,8 @@ DECONVOLUTIONS: dict[str, dict[str, Any]] = {
     "groups": {"x": (2, 6, 5, 6), "w": (6, 35, 2, 3), "groups": 3, "stride": (2, 3), "bias": False},
     "stride 1": {"x": (1, 3, 5, 6), "w": (3, 4, 3, 3), "dilation": (2, 3), "pads": (1, 3, 2, 0)},
     "pads beyond the kernel": {"x": (1, 3, 9, 8), "w": (3, 4, 3, 3), "stride": (2, 2), "pads": (4, 3, 3, 5)},
+    "columns left out before": {"x": (1, 3, 5, 8), "w": (3, 4, 2, 2), "stride": (2, 1), "pads": (0, 3, 0, 0)},
+    "columns left out behind": {"x": (1, 3, 5, 8), "w": (3, 4, 2, 1), "stride": (2, 1), "pads": (0, 0, 0, 2)},
 }
 LARGE_DECONVOLUTIONS: dict[str, dict[str, Any]] = {
     "windows of nothing but pads": {"x": (2, 5, 7, 6), "w": (5, 3, 3, 5), "stride": (3, 2), "more": (2, 1)},

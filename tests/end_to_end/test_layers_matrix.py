@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from firmware_sim.errors import TpulayerError
 from tests.support.examples import examples
 from tpulayer import Graph
+from user_layers.report.model import total
 from user_layers.toolkit import Toolkit
 
 Array = NDArray[Any]
@@ -80,6 +81,9 @@ def product(a: Array, b: Array, param: Mapping[str, Any], bias: Array | None) ->
 MATRICES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((2, 3), (3, 4), {}),
     ((3, 2, 50, 64), (64, 50), {}),  # one right matrix: the batches are rows
+    ((3, 2, 4, 5, 20), (3, 1, 1, 20, 9), {}),  # one for several batches
+    ((2, 3, 4, 5, 20), (3, 1, 20, 9), {}),
+    ((3, 1, 4, 5, 20), (3, 2, 1, 20, 9), {"alpha": 2.0}),
     ((3, 1, 9, 70), (2, 70, 33), {"alpha": 0.5}),
     ((5,), (5,), {}),
     ((5,), (3, 5, 4), {}),
@@ -126,6 +130,17 @@ def test_constants_are_turned_when_the_net_is_compiled(
     graph.add_tpu_layer("TPU_MATMUL", ["x", "y", "c"], param, ["z"])
     graph.compile(dynamic=way == "dynamic")
     near(graph.run({"c": c})[0], product(x, y, param, c))
+
+
+def test_batches_of_one_right_matrix_are_rows_of_one_product(toolkit: Toolkit) -> None:
+    commands = []
+    for a in ((3, 8, 2, 20), (3, 16, 20)):
+        graph = Graph(name="net", toolkit=toolkit)
+        names = [graph.add_input("a", a), graph.add_input("b", (3, 1, 20, 9) if len(a) == 4 else (3, 20, 9))]
+        graph.add_tpu_layer("TPU_MATMUL", names, {}, ["c"])
+        work = total(graph.compile(opt=0, report=True).report[0].recorded)
+        commands.append(work.bd_commands + work.gdma_commands)
+    assert commands[0] == commands[1]
 
 
 @examples(15)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from firmware_sim.errors import TpulayerError, UsageError
@@ -191,6 +191,8 @@ def test_taps_are_those_of_onnxruntime(
     antialias: bool,
 ) -> None:
     crop = coordinates == "tf_crop_and_resize"
+    # onnxruntime copies along axes that keep their size, and does not look at the region there
+    assume(not crop or all(extent != length for extent, length in zip(extents, lengths, strict=True)))
     antialias = antialias and mode != "nearest" and not crop
     exclude = exclude and mode == "cubic" and not crop
     roi = ((0.1, 0.9), (0.2, 0.7)) if crop else ((0.0, 1.0), (0.0, 1.0))

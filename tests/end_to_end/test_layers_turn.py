@@ -102,3 +102,30 @@ def test_wrong_parameters(toolkit: Toolkit) -> None:
         graph.add_input("x", (2, 3, 4), np.int8)
         graph.add_tpu_layer("TPU_TURN", ["x"], {"height": 0, "width": 0}, ["y"])
         graph.compile()
+
+
+@examples(20)
+@given(st.data())
+def test_rows_that_no_window_sees(toolkit: Toolkit, data: st.DataObject) -> None:
+    """A picture is made whole, also where a convolution or pool behind it leaves rows and columns out."""
+    height, width, channels = (data.draw(st.integers(low, high)) for low, high in ((5, 14), (5, 14), (1, 70)))
+    kernel, stride = ([data.draw(st.integers(1, 4)) for _ in "hw"] for _ in range(2))
+    names = [f"{what}_{axis}" for what in ("kernel", "stride", "dilation") for axis in "hw"]
+    window = dict(zip(names, (*kernel, *stride, 1, 1), strict=True))
+    window |= dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 0)
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", (1, height * width, channels))
+    graph.add_tpu_layer("TPU_TURN", ["x"], {"height": height, "width": width}, ["picture"])
+    if data.draw(st.booleans()):
+        weights = np.random.default_rng(0).standard_normal((3, channels, *kernel)).astype(np.float32)
+        graph.add_const("w", weights)
+        graph.add_tpu_layer("TPU_CONV", ["picture", "w"], {"groups": 1, **window}, ["seen"])
+    else:
+        graph.add_tpu_layer("TPU_POOL", ["picture"], {"mode": 0, **window}, ["seen"])
+    graph.add_const_binary_layer("seen", 1.0, "y", BINARY_ADD)
+    x = np.random.default_rng(1).standard_normal((1, height * width, channels)).astype(np.float32)
+    made = []
+    for opt in (0, 1):
+        graph.compile(opt=opt)
+        made.append(graph.run({"x": x})[0])
+    assert np.array_equal(made[0], made[1])

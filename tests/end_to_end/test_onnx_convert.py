@@ -111,6 +111,10 @@ CASES = {
     "softmax": Case(node("Softmax", "x", axis=1), x={"x": (3, 9, 4)}),
     "softmax, old": Case(node("LogSoftmax", "x", axis=1), x={"x": (3, 9, 4)}, opset=11),
     "means of planes": Case(node("ReduceMean", "x", axes=[3, -2]), x={"x": (2, 9, 4, 5)}),
+    **{
+        f"{op} of planes": Case(node(f"Reduce{op}", "x", axes=[2, 3]), x={"x": (2, 9, 7, 5)}, opset=11)
+        for op in ("Max", "Sum", "SumSquare", "L2")
+    },
     "reduce": Case(node("ReduceMean", "x", axes=[1, -1], keepdims=0), x={"x": (3, 9, 4)}),
     "reduce by input": Case(
         node("ReduceSum", "x a"), x={"x": (3, 9, 4)}, c={"a": np.array([0], I64)}, opset=13
@@ -431,7 +435,11 @@ def test_what_no_layer_computes_is_named(toolkit: Toolkit, tmp_path: Path) -> No
     ("nodes", "shapes", "why"),
     [
         ([node("MaxPool", "x", "y i", kernel_shape=[2])], {"x": (1, 2, 4)}, "indices of the maxima"),
-        ([node("Conv", "x w")], {"x": (1, 2, 4), "w": (1, 2, 3)}, "'w' is computed; it must be a constant"),
+        (
+            [node("ConvTranspose", "x w")],
+            {"x": (1, 2, 4), "w": (2, 1, 3)},
+            "'w' is computed; it must be a constant",
+        ),
         (
             [node("GlobalMaxPool", "x")],
             {"x": (1, 2, 3, 4, 5, 2)},

@@ -20,6 +20,7 @@ from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE, compare, random_inputs, reference
 from user_layers.onnx.command import CompileOptions, run
 from user_layers.onnx.load import from_proto
+from user_layers.onnx.tokens import TURN
 from user_layers.onnx.types import from_net, to_net
 from user_layers.toolkit import Toolkit
 
@@ -295,3 +296,56 @@ def test_whole_numbers_that_a_model_divides_by(toolkit: Toolkit, tmp_path: Path)
     lines: list[str] = []
     assert run(CompileOptions(tmp_path / "m.onnx", tmp_path / "net"), lines.append, toolkit)
     assert lines[-1].startswith("y equals onnxruntime's")
+
+
+@pytest.mark.parametrize("many", [15, 20])
+def test_more_values_than_a_part_can_read(many: int, toolkit: Toolkit) -> None:
+    """What makes them for nodes that cannot be parted runs there too, but no product: as detectors look at
+    their classes one by one."""
+    nodes = [node("MatMul", "w x", "scores")]
+    for i in range(many):
+        nodes += [node("Gather", f"scores at{i}", f"of{i}", axis=0), node("NonZero", f"of{i}", f"found{i}")]
+    nodes += [
+        node("Concat", " ".join(f"found{i}" for i in range(many)), "all", axis=1),
+        node("Cast", "all", "y", to=TensorProto.FLOAT),
+    ]
+    constants = {f"at{i}": np.int64(i) for i in range(many)} | {"w": np.eye(many, dtype=np.float32)}
+    proto = make_model(nodes, {"x": (many, 6)}, [], constants)
+    proto.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    model = from_proto(proto)
+    graph, built = build_graph(model, toolkit=toolkit)
+    tpu, cpu = built.parts
+    assert {one.op for one in tpu.nodes} == ({"MatMul"} if many > 16 else {"MatMul", "Gather"})
+    assert len(cpu.inputs) == (1 if many > 16 else many)
+    graph.compile()
+    x = np.random.default_rng(0).integers(0, 2, (many, 6)).astype(np.float32)
+    (y,) = graph.run({"x": x})
+    assert np.array_equal(y, reference(model, {"x": x})[0])
+
+
+def test_nodes_of_this_compiler_alone_do_not_go_to_the_host_with_others(toolkit: Toolkit) -> None:
+    """What is turned for a sequence has a layer as one node, but the sequence draws it to the host, which
+    only knows it as it was written."""
+    many = 20
+    nodes = []
+    for i in range(many):
+        nodes += [node("Mul", f"x f{i}", f"m{i}"), node("Transpose", f"m{i}", f"t{i}", perm=[0, 2, 1])]
+    nodes += [
+        node("SequenceConstruct", " ".join(f"t{i}" for i in range(many)), "all"),
+        node("SequenceLength", "all", "n"),
+        node("SequenceAt", "all last", "z"),
+        node("ConcatFromSequence", "all", "y", axis=1),
+    ]
+    constants = {f"f{i}": np.float32(i) for i in range(many)} | {"last": np.int64(many - 1)}
+    proto = make_model(nodes, {"x": (1, 3, 5)}, ["y", "z", "n"], constants)
+    del proto.graph.output[:]
+    for name in ("y", "z"):
+        proto.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+    model = from_proto(proto)
+    graph, built = build_graph(model, toolkit=toolkit)
+    host = {one.op for part in built.parts if part.on_cpu for one in part.nodes}
+    assert "Transpose" in host and TURN not in host
+    graph.compile()
+    x = {"x": np.random.default_rng(0).standard_normal((1, 3, 5)).astype(np.float32)}
+    for got, want in zip(graph.run(x), reference(model, x), strict=True):
+        assert np.array_equal(got, want)

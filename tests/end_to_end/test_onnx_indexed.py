@@ -117,6 +117,29 @@ def test_rows_that_slide(toolkit: Toolkit, first: int, step: int, slope: int) ->
     assert {one.op.short for one in graph.nodes} <= {"RESHAPE", "PAD", "SLICE"}
 
 
+@examples(10)
+@given(
+    seed=st.integers(0, 2**20),
+    before=st.lists(st.integers(1, 3), max_size=2),
+    rows=st.integers(2, 12),
+    columns=st.integers(2, 12),
+    places=st.integers(1, 20),
+    rising=st.booleans(),
+)
+def test_elements_by_distances(
+    toolkit: Toolkit, seed: int, before: list[int], rows: int, columns: int, places: int, rising: bool
+) -> None:
+    """The place depends on column - row, or on column + row, as with positions put into buckets."""
+    rng = np.random.default_rng(seed)
+    of_each = rng.integers(-places, places, rows + columns - 1)
+    row, column = np.arange(rows)[:, None], np.arange(columns)
+    index = of_each[column + row if rising else column - row + rows - 1]
+    index = np.broadcast_to(index, (*before, rows, columns)).copy()
+    x = {"x": rng.standard_normal((*before, rows, places)).astype(np.float32)}
+    graph, _ = run(toolkit, [node("GatherElements", "x i", axis=-1)], x, {"i": index})
+    assert "WHERE" not in {one.op.short for one in graph.nodes}
+
+
 def test_indices_out_of_range_show_in_the_result(toolkit: Toolkit) -> None:
     nodes = [node("GatherElements", "x i", axis=1), node("ScatterElements", "x i u", "z", axis=1)]
     proto = make_model(nodes, {"x": [2, 5], "i": [2, 3], "u": [2, 3]}, ["y", "z"], {}, 18)
@@ -135,11 +158,31 @@ def test_rows_by_constant_indices(toolkit: Toolkit) -> None:
     run(toolkit, nodes, {"x": f32(3, 4, 5), "u": f32(3, 5)}, {"i": index})
 
 
-def test_a_part_that_is_written_over(toolkit: Toolkit) -> None:
-    """x[:, 1:3] = u, as torch writes it."""
-    rows, columns = np.meshgrid(range(3), range(1, 3), indexing="ij")
-    index = np.stack([rows, columns], -1)
-    run(toolkit, [node("ScatterND", "x i u")], {"x": f32(3, 4, 50), "u": f32(3, 2, 50)}, {"i": index})
+@pytest.mark.parametrize(
+    ("box", "shape", "parts"),
+    [
+        ([range(3), range(1, 3)], (3, 4, 50), 1),  # x[:, 1:3] = u, as torch writes it
+        ([range(2), range(1, 4), range(2, 5)], (2, 5, 5, 7), 2),  # x[:, 1:4, 2:] = u
+        ([range(1, 2), range(4)], (3, 4, 50), 1),  # x[1] = u
+        ([range(2), range(3), range(4)], (2, 3, 4), 0),  # x[:] = u
+    ],
+)
+def test_a_part_that_is_written_over(
+    toolkit: Toolkit, box: list[range], shape: tuple[int, ...], parts: int
+) -> None:
+    """No list of rows goes to the device with it, however many there are."""
+    index = np.stack(np.meshgrid(*box, indexing="ij"), -1)
+    updates = f32(*map(len, box), *shape[len(box) :])
+    nodes = [node("ScatterND", "x i u", "z"), node("Add", "z x", "y")]
+    graph, _ = run(toolkit, nodes, {"x": f32(*shape), "u": updates}, {"i": index})
+    made = [one.op.short for one in graph.nodes]
+    assert "GATHER" not in made and made.count("CONCAT") == parts
+
+
+def test_rows_that_change_places_when_they_are_written_over(toolkit: Toolkit) -> None:
+    """All rows of a part, but not in its order."""
+    index = np.array([[2], [1], [3]])
+    run(toolkit, [node("ScatterND", "x i u")], {"x": f32(4, 50), "u": f32(3, 50)}, {"i": index})
 
 
 @pytest.mark.parametrize("axis", [-1, 0, 1])

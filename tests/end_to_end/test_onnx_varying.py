@@ -11,11 +11,11 @@ import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from firmware_sim.errors import CompileError
 from tests.support.examples import examples
-from tests.support.onnx_models import build_graph, make_model
+from tests.support.onnx_models import build_graph, equals_onnxruntime, make_model
 from user_layers.bmodel import read
 from user_layers.bmodel.directory import OUTPUT_SHAPES
 from user_layers.bmrt.bmrt_test import BmrtTestOptions
@@ -34,6 +34,14 @@ def node(op: str, inputs: str, outputs: str, **attributes: Any) -> Any:
     return helper.make_node(op, inputs.split(), outputs.split(), **attributes)
 
 
+def drop_unused(proto: Any) -> None:
+    """Constants that no node reads."""
+    used = {name for one in proto.graph.node for name in one.input}
+    kept = [tensor for tensor in proto.graph.initializer if tensor.name in used]
+    del proto.graph.initializer[:]
+    proto.graph.initializer.extend(kept)
+
+
 def model(nodes: list[Any], outputs: dict[str, int], **more: Any) -> Any:
     """x: [1, BOXES, 6], boxes and scores."""
     head = [
@@ -49,10 +57,7 @@ def model(nodes: list[Any], outputs: dict[str, int], **more: Any) -> Any:
         **more,
     }
     proto = make_model([*head, *nodes], {"x": (1, BOXES, 4 + CLASSES)}, [], constants)
-    used = {name for one in proto.graph.node for name in one.input}
-    kept = [tensor for tensor in proto.graph.initializer if tensor.name in used]
-    del proto.graph.initializer[:]
-    proto.graph.initializer.extend(kept)
+    drop_unused(proto)
     for name, kind in outputs.items():
         proto.graph.output.append(helper.make_tensor_value_info(name, kind, None))
     return proto
@@ -153,3 +158,130 @@ def test_no_result_is_larger_than_its_limit(kind: str, shape: list[int], seed: i
     (y,) = reference(read_, {"x": rng.integers(0, 3, shape).astype(np.float32)})
     (largest,) = largest_shapes(read_).values()
     assert len(largest) == y.ndim and all(n <= most for n, most in zip(y.shape, largest, strict=True))
+
+
+def chosen() -> list[Any]:
+    """Of what is above a limit the rows, at most five of the best ones of which are left, as `best` and
+    `where`."""
+    return [
+        node("Split", "x parts", "corners logits", axis=1),
+        node("Squeeze", "logits last", "scores"),
+        node("Greater", "scores zero", "above"),
+        node("NonZero", "above", "found"),
+        node("Transpose", "found", "rows", perm=[1, 0]),
+        node("GatherND", "scores rows", "some"),
+        node("GatherND", "corners rows", "boxes"),
+        node("Shape", "some", "number"),
+        node("Concat", "five number", "both", axis=0),
+        node("ReduceMin", "both", "least", keepdims=0),
+        node("Reshape", "least one", "k"),
+        node("TopK", "some k", "best where"),
+    ]
+
+
+CHOSEN: dict[str, Any] = {
+    "parts": np.array([4, 1]),
+    "last": np.array([1]),
+    "zero": np.float32(0),
+    "five": np.array([5]),
+    "one": np.array([1]),
+}
+TAILS: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "the best": ([node("Identity", "best", "y")], {}),
+    "their boxes": ([node("Gather", "boxes where", "y", axis=0)], {}),
+    "zeros for each": (
+        [node("Concat", "number three", "size", axis=0), node("ConstantOfShape", "size", "y")],
+        {"three": np.array([3])},
+    ),
+    "one for each": (
+        [
+            node("Unsqueeze", "some one", "column"),
+            node("Shape", "boxes", "size"),
+            node("Expand", "column size", "y"),
+        ],
+        {},
+    ),
+    "rows of a rest": (
+        [
+            node("Unsqueeze", "number nothing", "rows_"),
+            node("Reshape", "rows_ one", "count"),
+            node("Concat", "count rest", "shape", axis=0),
+            node("Unsqueeze", "boxes one", "planes"),
+            node("Reshape", "planes shape", "y"),
+        ],
+        {"nothing": np.array([0]), "rest": np.array([-1])},
+    ),
+    "all in pairs": ([node("Reshape", "boxes pairs", "y")], {"pairs": np.array([-1, 2])}),
+    "up to an end": (
+        [node("Slice", "boxes two number nothing", "y")],
+        {"two": np.array([2]), "nothing": np.array([0])},
+    ),
+}
+
+
+def tailed(tail: str, boxes: int) -> Any:
+    nodes, more = TAILS[tail]
+    proto = make_model([*chosen(), *nodes], {"x": (boxes, 5)}, [], CHOSEN | more)
+    drop_unused(proto)
+    proto.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    return proto
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("boxes", [3, 12])
+def test_what_follows_from_counts(tail: str, boxes: int) -> None:
+    """The slow reference is onnxruntime; the limit is reached where all are chosen."""
+    read_ = from_proto(tailed(tail, boxes))
+    (limit,) = largest_shapes(read_).values()
+    rng = np.random.default_rng(boxes)
+    for shift in (0, 1, 9) if tail == "rows of a rest" else (-9, -1, 0, 1, 9):  # no rows have no rest
+        x = rng.standard_normal((boxes, 5)).astype(np.float32)
+        x[:, 4] += shift
+        (y,) = reference(read_, {"x": x})
+        assert len(limit) == y.ndim and all(n <= most for n, most in zip(y.shape, limit, strict=True))
+    assert y.shape == limit
+
+
+def branches() -> Any:
+    """Nothing where there is none, else what is left of overlapping ones, and of these the first three."""
+    inside = [
+        node("Unsqueeze", "best_boxes nothing", "many"),
+        node("Unsqueeze", "best pair", "classes"),
+        node("NonMaxSuppression", "many classes most overlap", "triples"),
+        helper.make_node("Constant", [], ["third"], value=numpy_helper.from_array(np.array([2]))),
+        node("Gather", "triples third", "column", axis=1),
+        node("Squeeze", "column one", "left"),
+    ]
+    none = helper.make_node("Constant", [], ["none"], value=numpy_helper.from_array(np.zeros(0, np.int64)))
+    graphs = [
+        helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(name, TensorProto.INT64, [None])])
+        for name, nodes in (("none", [none]), ("left", inside))
+    ]
+    nodes = [
+        *chosen(),
+        node("Gather", "boxes where", "best_boxes", axis=0),
+        node("Size", "best", "size"),
+        node("Equal", "size no", "is_empty"),
+        helper.make_node("If", ["is_empty"], ["kept"], then_branch=graphs[0], else_branch=graphs[1]),
+        node("Slice", "kept nothing three", "first"),
+        node("Gather", "best first", "y", axis=0),
+    ]
+    more = {"nothing": np.array([0]), "pair": np.array([0, 1]), "most": np.array([9]), "no": np.int64(0)}
+    proto = make_model(
+        nodes, {"x": (12, 5)}, [], CHOSEN | more | {"overlap": np.float32(0.5), "three": np.array([3])}
+    )
+    proto.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    return proto
+
+
+@pytest.mark.parametrize("shift", [-9, 0, 9])
+def test_a_detector_with_branches(shift: int, toolkit: Toolkit) -> None:
+    """As those of torchvision end."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((12, 5)).astype(np.float32)
+    x[:, 4] += shift
+    proto = branches()
+    (limit,) = largest_shapes(from_proto(proto)).values()
+    assert limit == (3,)
+    graph = equals_onnxruntime(toolkit, proto, {"x": x})
+    assert graph.run({"x": x})[0].shape == ((0,) if shift < 0 else (3,))

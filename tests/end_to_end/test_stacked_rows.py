@@ -22,6 +22,10 @@ from user_layers.toolkit import Toolkit
 ONE = {"kernel_d": 1, "stride_d": 1, "dilation_d": 1, "pad_front": 0, "pad_back": 0}
 
 
+def some(data: st.DataObject, *most: int, low: int = 1) -> list[int]:
+    return [data.draw(st.integers(low, high)) for high in most]
+
+
 def floats(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
 
@@ -108,13 +112,10 @@ def forced(graph: Graph, x: Array, rows: int = 0) -> None:
 @examples(10)
 @given(st.data())
 def test_any_convolution(toolkit: Toolkit, data: st.DataObject) -> None:
-    def some(*most: int, low: int = 1) -> list[int]:
-        return [data.draw(st.integers(low, high)) for high in most]
-
-    n, c, h, w = some(2, 7, 23, 12)
-    (outs,) = some(20)
-    kernel, stride, pads = some(5, 4), some(3, 3), some(3, 3, 2, 2, low=0)
-    (dilation_w,) = some(2)
+    n, c, h, w = some(data, 2, 7, 23, 12)
+    (outs,) = some(data, 20)
+    kernel, stride, pads = some(data, 5, 4), some(data, 3, 3), some(data, 3, 3, 2, 2, low=0)
+    (dilation_w,) = some(data, 2)
     assume(h + pads[0] + pads[1] >= kernel[0] and max(pads[:2]) < kernel[0])
     reach = (kernel[1] - 1) * dilation_w
     assume(w + pads[2] + pads[3] > reach and max(pads[2:]) <= reach)
@@ -133,13 +134,10 @@ def test_any_convolution(toolkit: Toolkit, data: st.DataObject) -> None:
 @given(st.data())
 def test_any_transposed_convolution(toolkit: Toolkit, data: st.DataObject) -> None:
     """All phases of the stride are rows, also for more channels than there are lanes."""
-
-    def some(*most: int, low: int = 1) -> list[int]:
-        return [data.draw(st.integers(low, high)) for high in most]
-
-    n, c, h, w = some(2, 7, 9, 7)
+    n, c, h, w = some(data, 2, 7, 9, 7)
     outs = data.draw(st.sampled_from([1, 5, 16, 40, 70]))
-    kernel, stride, pads = some(6, 4), [data.draw(st.integers(2, 4)), *some(3)], some(4, 4, 2, 2, low=0)
+    kernel, stride = some(data, 6, 4), [data.draw(st.integers(2, 4)), *some(data, 3)]
+    pads = some(data, 4, 4, 2, 2, low=0)
     more = [data.draw(st.integers(0, one - 1)) for one in stride]
     sides = zip((h, w), kernel, stride, (pads[:2], pads[2:]), more, strict=True)
     assume(all((size - 1) * s + k - sum(p) + m > 1 for size, k, s, p, m in sides))
@@ -153,13 +151,9 @@ def test_any_transposed_convolution(toolkit: Toolkit, data: st.DataObject) -> No
 @given(st.data())
 def test_a_convolution_of_rows_at_once(toolkit: Toolkit, data: st.DataObject) -> None:
     """It takes them as they are, whatever it costs, where its windows begin at whole ones."""
-
-    def some(*most: int, low: int = 1) -> list[int]:
-        return [data.draw(st.integers(low, high)) for high in most]
-
     h, w = data.draw(st.sampled_from([8, 12, 18, 24])), data.draw(st.integers(4, 10))
     outs = data.draw(st.sampled_from([2, 5, 16, 40]))
-    kernel, stride, pads = some(4, 3), some(3, 2), some(3, 3, 1, 1, low=0)
+    kernel, stride, pads = some(data, 4, 3), some(data, 3, 2), some(data, 3, 3, 1, 1, low=0)
     assume(max(pads[:2]) < kernel[0] and max(pads[2:]) < kernel[1])
     graph = Graph(name="net", toolkit=toolkit)
     graph.add_input("x", (1, 4, h, w))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from firmware_sim import wire
@@ -280,6 +280,7 @@ def test_signed_times_unsigned(
         ("tanh", np.tanh, 20),
     ],
 )
+@example(size=(3, 3, 17), seed=219384)  # -78.00004
 @given(size=SIZES, seed=SEEDS)
 def test_sequences_approximate_their_functions(
     firmware: fh.Harness, name: str, reference: Any, limit: int, size: tuple[int, int, int], seed: int
@@ -290,8 +291,10 @@ def test_sequences_approximate_their_functions(
     args = {"dst": DST, "src": SRC0, "work": WORK, "shape": [n, c, 1, pixels]}
     assert firmware.okk(f"okk_bdc_{name}", args).status == 0
     got = get(firmware, DST, size, aligned(pixels)).view(np.float32)
+    # e^x is e^n + e^n * (e^f - 1): where the product has no normal number, that of a small f is lost.
+    least = float(np.finfo(np.float32).tiny)
     np.testing.assert_allclose(
-        got, reference(x.astype(np.float64)), rtol=1e-5, atol=1e-6 if name == "tanh" else 0
+        got, reference(x.astype(np.float64)), rtol=1e-5, atol=1e-6 if name == "tanh" else least
     )
 
 

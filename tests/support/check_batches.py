@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from firmware_sim.batch import Batch
 from firmware_sim.checks.sequence import Records, Sequence
 from firmware_sim.instructions.disasm import LAYOUTS
 from firmware_sim.instructions.example import example
@@ -11,7 +12,7 @@ from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.table import BY_NAME
 from firmware_sim.isa.layout import BD, GDMA, U32, Row
 from firmware_sim.memory import Memory
-from firmware_sim.tpu import Batch, Tpu
+from firmware_sim.tpu import Tpu
 
 
 def command(name: str, number: int, wait: int, **fields: int) -> bytes:

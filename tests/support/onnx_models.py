@@ -39,6 +39,13 @@ def make_model(
     return model
 
 
+def normal_input(proto: Any, seed: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Random numbers for a model with one input."""
+    (x,) = proto.graph.input
+    shape = [extent.dim_value for extent in x.type.tensor_type.shape.dim]
+    return {x.name: np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
+
+
 def equals_onnxruntime(
     toolkit: Toolkit, proto: Any, x: Mapping[str, np.ndarray[Any, Any]], **options: Any
 ) -> Graph:

@@ -44,6 +44,8 @@ def defined() -> dict[str, int]:
             "BD_ARENA",
             "GDMA_ARENA",
             "SITES",
+            "SCRATCH",
+            "SCRATCH_BYTES",
             "ARGUMENTS",
             "ARGUMENTS_BYTES",
             "GUARD_BYTES",

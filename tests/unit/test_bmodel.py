@@ -27,7 +27,7 @@ from tests.support.bmodel_samples import (
     static_stage,
     with_groups,
 )
-from user_layers.bmodel import info, manifest, read, save, write
+from user_layers.bmodel import as_read, info, manifest, read, save, write
 from user_layers.bmodel.manifest import Manifest, ProgramUse
 from user_layers.net.compiled import CompiledNet, LayerUse, NetTensor
 
@@ -90,6 +90,17 @@ def test_net_without_constants_stores_none() -> None:
     stage = static_stage()
     net = CompiledNet("n", (replace(stage, coeff=b""),))
     assert read(write(net)).nets[0].stages[0].coeff is None
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_net_as_it_is_read_without_the_file(dynamic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the net's own constants, which may be large."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(EPOCH))
+    nets = [dynamic_net()] if dynamic else [static_net(2, 3), static_net(name="other")]
+    made = as_read(nets)
+    assert made == read(write(nets))
+    stages = [(net.stages[0], one.stages[0]) for net, one in zip(nets, made.nets, strict=True)]
+    assert all(one.coeff is not None and one.coeff.data is stage.coeff for stage, one in stages)
 
 
 def test_same_input_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

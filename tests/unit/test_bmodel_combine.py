@@ -48,7 +48,7 @@ def changed(path: Path, change: Callable[[ModelT], None], extra: bytes = b"") ->
     source = container.unpack(path)
     change(source.model)
     pool = container.Pool()
-    pool.data += bytes(source.binary) + extra
+    pool.add(bytes(source.binary) + extra)
     path.write_bytes(container.pack(source.model, pool))
     return path
 

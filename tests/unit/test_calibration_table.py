@@ -62,11 +62,12 @@ def test_ranges_of_what_became_part_of_others(tmp_path: Path) -> None:
     }
 
 
-def test_a_vendors_name_of_what_was_picked_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("passed", ["picked", "tokens", "rows", "part1"])
+def test_a_vendors_name_of_what_passes_made_of_it(tmp_path: Path, passed: str) -> None:
     """The tensor itself is not in the graph any more."""
     path = tmp_path / "t"
     path.write_text("r9_Reshape 6 0 6\n")
-    assert read_table(path).for_tensors({"r9:picked"}).ranges["r9:picked"].threshold == 6.0
+    assert read_table(path).for_tensors({f"r9:{passed}"}).ranges[f"r9:{passed}"].threshold == 6.0
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from firmware_sim.errors import DeviceError
 from firmware_sim.instructions import matmul, small, workers
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.instructions.loops import native
-from firmware_sim.isa.codes import Precision, Task
+from firmware_sim.isa.codes import Eu, Precision, Stride, Task
 from firmware_sim.memory import Memory
 from firmware_sim.tpu import Tpu
 from tests.support import isa_cases as cases
@@ -83,6 +83,35 @@ def test_loops_and_references_agree(family: str, data: st.DataObject, both: tupl
     assert got == want
     for a, b in zip(cases.windows(compiled.memory), cases.windows(plain.memory), strict=True):
         assert same(np.ascontiguousarray(a).view(np.uint32), np.ascontiguousarray(b).view(np.uint32))
+
+
+@pytest.mark.parametrize("step", [1, 2], ids=["rows", "elements"])
+def test_an_operand_that_starts_on_another_lane(step: int) -> None:
+    """Each channel of it lies in a lane of its own, as in the vendor's model, in loops and references."""
+    c, w = 70, 9
+    fields = {
+        "tsk_typ": Task.ARITHMETIC,
+        "tsk_eu_typ": Eu.COPY,
+        "res0_n": 1,
+        "res0_c": c,
+        "res0_h": 1,
+        "res0_w": w,
+    }
+    for name, start in {"res0": 0, "opd0": 3 * cases.LANE + 0x2000}.items():
+        steps = {"n": 64, "c": 32, "h": 20, "w": step}
+        fields |= {f"{name}_{axis}_str": size for axis, size in steps.items()}
+        fields |= {f"{name}_addr": cases.LOCAL + start, f"short_{name}_str": Stride.EXPLICIT}
+    compiled, plain = _pair()
+    assert run(compiled, (Engine.BD, fields), 2) == ""
+    with patch.object(flush, "HARDWARE", new=False):
+        assert run(plain, (Engine.BD, fields), 2) == ""
+    words = plain.memory.local.view(np.uint32)
+    for channel in range(c):
+        slot, lane = channel // 64 * 32, channel % 64
+        behind = 0x2000 // 4 + (3 + channel) // 64 * 32
+        got = words[lane, slot : slot + step * w : step]
+        assert np.array_equal(got, words[(3 + channel) % 64, behind : behind + step * w : step])
+    assert np.array_equal(compiled.memory.local, plain.memory.local)
 
 
 @pytest.mark.skipif(not flush.HARDWARE, reason="this processor does not flush as the chip: no loops are used")

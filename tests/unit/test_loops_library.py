@@ -135,7 +135,7 @@ def test_a_loop_takes_memory_as_it_lies() -> None:
 def test_memory_that_runs_out_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     tpu = Tpu(Memory.create(ddr_bytes=1 << 20))
     words = _additions(tpu, 3)
-    monkeypatch.setattr(native, "run", lambda entries: len(entries) - 1)
+    monkeypatch.setattr(native, "run", lambda entries, count: count - 1)
     with pytest.raises(DeviceError, match=r"BD command 1 .*has not enough memory for it: a loop has"):
         tpu.execute(words[:1], _NONE)
     tpu.restart()

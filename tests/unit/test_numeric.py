@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firmware_sim import chip
+from firmware_sim.batch import Batch
 from firmware_sim.checks import numeric
 from firmware_sim.checks.finding import Finding, Issued
 from firmware_sim.checks.numeric import Numeric
@@ -22,7 +23,7 @@ from firmware_sim.instructions.table import TABLE
 from firmware_sim.isa.codes import Direction, Eu, Format, Precision, Special, Stride, Task
 from firmware_sim.isa.layout import BD, GDMA, U32
 from firmware_sim.memory import Memory
-from firmware_sim.tpu import Batch, Tpu
+from firmware_sim.tpu import Tpu
 from tests.support.examples import examples
 
 LOCAL = chip.LOCAL_BASE

@@ -95,13 +95,13 @@ def test_the_command(
 def test_a_gap_that_not_all_nodes_of_the_operation_have(toolkit: Toolkit) -> None:
     """Then the option names the nodes: the others keep their layers."""
     nodes = [
-        helper.make_node("Conv", ["x", "w"], ["a"], name="known"),
+        helper.make_node("ConvTranspose", ["x", "w"], ["a"], name="known"),
         helper.make_node("Relu", ["a"], ["v"]),
-        helper.make_node("Conv", ["a", "v"], ["y"], name="computed"),
+        helper.make_node("ConvTranspose", ["a", "v"], ["y"], name="computed"),
     ]
     proto = make_model(nodes, {"x": (3, 3, 4)}, ["y"], {"w": np.ones((3, 3, 1), np.float32)})
     (gap,) = _explained(proto, toolkit).gaps
-    assert gap.option == "--map computed=TPU_MY_CONV"
+    assert gap.option == "--map computed=TPU_MY_CONV_TRANSPOSE"
 
 
 @pytest.mark.parametrize(

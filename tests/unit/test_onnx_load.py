@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -133,6 +134,23 @@ def test_constants_fold(tmp_path: Path) -> None:
     assert [(n.op, n.inputs) for n in model.nodes] == [("Reshape", ("x", "target")), ("Add", ("r", "ab"))]
     assert model.constants["target"].tolist() == [3, -1]
     assert model.constants["ab"].tolist() == [20, 300]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "one", "made"),
+    [
+        (np.ones((2, 3), bool), (2, 3), ["x"]),
+        (np.zeros((1, 3), bool), (2, 3), ["z"]),
+        (np.array([True, False, True]), (2, 3), ["w"]),
+        (np.ones((2, 3), bool), (1, 3), ["w"]),  # it is repeated
+    ],
+)
+def test_choices_that_are_always_the_same_fold(
+    chosen: np.ndarray[Any, Any], one: tuple[int, ...], made: list[str]
+) -> None:
+    nodes = [helper.make_node("Where", ["c", "x", "z"], ["w"]), helper.make_node("Relu", ["w"], ["y"])]
+    model = fold_constants(from_proto(make_model(nodes, {"x": one, "z": (2, 3)}, ["y"], {"c": chosen})))
+    assert [*model.nodes[-1].inputs] == made
 
 
 def test_a_constant_that_cannot_be_computed_is_named() -> None:

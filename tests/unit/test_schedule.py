@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firmware_sim.batch import Batch
 from firmware_sim.checks import schedule
 from firmware_sim.checks.schedule import Difference, Proof, bounds, orders, prove, segments_of
 from firmware_sim.checks.sequence import Records
@@ -19,7 +20,7 @@ from firmware_sim.isa.footprint import Space
 from firmware_sim.isa.layout import BD
 from firmware_sim.memory import Memory
 from firmware_sim.queues import Segment
-from firmware_sim.tpu import Batch, Tpu
+from firmware_sim.tpu import Tpu
 from tests.support.examples import examples
 from tests.support.word_commands import NONE, TWO, add, fill, store, stream
 

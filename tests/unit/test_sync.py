@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firmware_sim.batch import Batch
 from firmware_sim.checks import sync
 from firmware_sim.checks.finding import Issued
 from firmware_sim.checks.hazard import conflicts
@@ -16,7 +17,7 @@ from firmware_sim.errors import UsageError
 from firmware_sim.instructions.instruction import Engine
 from firmware_sim.memory import Memory
 from firmware_sim.queues import QueueError
-from firmware_sim.tpu import Batch, Tpu
+from firmware_sim.tpu import Tpu
 from tests.support.examples import examples
 from tests.support.word_commands import NONE, ONE, add, fill, store, stream
 

@@ -2,6 +2,6 @@
 
 from user_layers.bmodel.model import BModel
 from user_layers.bmodel.read import read
-from user_layers.bmodel.write import save, write
+from user_layers.bmodel.write import as_read, save, write
 
-__all__ = ["BModel", "read", "save", "write"]
+__all__ = ["BModel", "as_read", "read", "save", "write"]

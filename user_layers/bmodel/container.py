@@ -18,7 +18,7 @@ from firmware_sim.errors import ModelError
 from user_layers.bmodel.generated.Binary import BinaryT
 from user_layers.bmodel.generated.Model import Model, ModelT
 from user_layers.bmodel.model import HEADER_BYTES, MAGIC, BModel
-from user_layers.bmodel.read import file_bytes, read
+from user_layers.bmodel.read import file_bytes, read, read_parts
 
 _U32_MAX = 0xFFFF_FFFF
 
@@ -27,15 +27,16 @@ class Pool:
     """The binary part: equal pieces are stored once."""
 
     def __init__(self) -> None:
-        self.data = bytearray()
-        self._known: dict[bytes, int] = {}
+        self.size = 0
+        self.pieces: dict[bytes, int] = {}
+        """Where each lies, in their order."""
 
     def add(self, piece: bytes) -> BinaryT:
         """Where a piece lies in the binary part: appended, or where equal bytes already are."""
-        start = self._known.get(piece)
+        start = self.pieces.get(piece)
         if start is None:
-            start = self._known[piece] = len(self.data)
-            self.data += piece
+            start = self.pieces[piece] = self.size
+            self.size += len(piece)
         binary = BinaryT()
         binary.start, binary.size = start, len(piece)
         return binary
@@ -43,13 +44,24 @@ class Pool:
 
 def pack(model: ModelT, pool: Pool) -> bytes:
     """The file. ModelError when it is larger than its header can say."""
+    table = _table(model, pool)
+    header = struct.pack("<4I48x", MAGIC, HEADER_BYTES, len(table), pool.size)
+    return b"".join((header, table, *pool.pieces))
+
+
+def read_packed(model: ModelT, pool: Pool) -> BModel:
+    """What `read` says of the file that `pack` makes, without making it: large pieces are there once."""
+    pieces = {(at, len(one)): one for one, at in pool.pieces.items()}
+    return read_parts(_table(model, pool), pool.size, pieces)
+
+
+def _table(model: ModelT, pool: Pool) -> bytes:
     builder = flatbuffers.Builder(4096)
     builder.Finish(model.Pack(builder))
     table = bytes(builder.Output())
-    if len(table) > _U32_MAX or len(pool.data) > _U32_MAX:
-        raise ModelError(f"bmodel too large: {len(pool.data)} bytes of binary data, at most 4 GiB")
-    header = struct.pack("<4I48x", MAGIC, HEADER_BYTES, len(table), len(pool.data))
-    return b"".join((header, table, pool.data))
+    if len(table) > _U32_MAX or pool.size > _U32_MAX:
+        raise ModelError(f"bmodel too large: {pool.size} bytes of binary data, at most 4 GiB")
+    return table
 
 
 @dataclass

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,13 +51,19 @@ _MAGIC_BMTAP2 = 0xFF55AAFF
 def read(source: Path | str | bytes) -> BModel:
     """Read a bmodel from a file or from its bytes. Raises ModelError for anything but a sound one."""
     if isinstance(source, bytes):
-        return _Reader(source).model()
+        return _Reader(*_parts(source)).model()
     path = Path(source)
     data = file_bytes(path)
     try:
-        return _Reader(data).model()
+        return _Reader(*_parts(data)).model()
     except ModelError as error:
         raise ModelError(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def read_parts(table: bytes, size: int, pieces: Mapping[tuple[int, int], bytes]) -> BModel:
+    """The same of a file's flatbuffer and of its binary data, given in pieces: by start and size, all that
+    the flatbuffer names. size: of all of it."""
+    return _Reader(table, size, pieces).model()
 
 
 def file_bytes(path: Path) -> bytes:
@@ -68,32 +74,50 @@ def file_bytes(path: Path) -> bytes:
         raise ModelError(f"cannot read the bmodel {path}: {error.strerror or error}") from error
 
 
-class _Reader:
-    """Splits the file; `table` and `binary` are its two parts."""
+def _parts(data: bytes) -> tuple[bytes, int, _Cut]:
+    """The flatbuffer of a file, and its binary data."""
+    if len(data) >= 4:
+        magic: int = struct.unpack_from("<I", data)[0]
+        if magic == _MAGIC_BMTAP2:
+            raise ModelError("bmodel of the older bmtap2 kind, which has another format")
+        if magic != MAGIC:
+            raise ModelError(f"not a bmodel: starts with {magic:#010x}, not {MAGIC:#010x}")
+    if len(data) < HEADER_BYTES:
+        raise ModelError(f"truncated bmodel: {len(data)} bytes, its header alone has {HEADER_BYTES}")
+    header_size, table_size, binary_size = struct.unpack_from("<3I", data, 4)
+    if header_size != HEADER_BYTES:
+        raise ModelError(f"damaged bmodel: header of {header_size} bytes, not {HEADER_BYTES}")
+    start = HEADER_BYTES + table_size
+    if len(data) < start:
+        raise ModelError(f"truncated bmodel: flatbuffer to byte {start}, file of {len(data)} bytes")
+    end = start + binary_size
+    if len(data) < end:
+        raise ModelError(f"truncated bmodel: binary data to byte {end}, file of {len(data)} bytes")
+    if len(data) > end:
+        raise ModelError(f"damaged bmodel: {len(data) - end} bytes follow its end at byte {end}")
+    return data[HEADER_BYTES:start], binary_size, _Cut(memoryview(data)[start:])
 
-    def __init__(self, data: bytes) -> None:
-        if len(data) >= 4:
-            magic: int = struct.unpack_from("<I", data)[0]
-            if magic == _MAGIC_BMTAP2:
-                raise ModelError("bmodel of the older bmtap2 kind, which has another format")
-            if magic != MAGIC:
-                raise ModelError(f"not a bmodel: starts with {magic:#010x}, not {MAGIC:#010x}")
-        if len(data) < HEADER_BYTES:
-            raise ModelError(f"truncated bmodel: {len(data)} bytes, its header alone has {HEADER_BYTES}")
-        header_size, table_size, binary_size = struct.unpack_from("<3I", data, 4)
-        if header_size != HEADER_BYTES:
-            raise ModelError(f"damaged bmodel: header of {header_size} bytes, not {HEADER_BYTES}")
-        start = HEADER_BYTES + table_size
-        if len(data) < start:
-            raise ModelError(f"truncated bmodel: flatbuffer to byte {start}, file of {len(data)} bytes")
-        end = start + binary_size
-        if len(data) < end:
-            raise ModelError(f"truncated bmodel: binary data to byte {end}, file of {len(data)} bytes")
-        if len(data) > end:
-            raise ModelError(f"damaged bmodel: {len(data) - end} bytes follow its end at byte {end}")
-        self.table = data[HEADER_BYTES:start]
-        self.binary = memoryview(data)[start:]
-        self.pieces: dict[tuple[int, int], bytes] = {}
+
+class _Cut(dict[tuple[int, int], bytes]):
+    """Pieces of binary data by start and size, cut out when they are first asked for."""
+
+    def __init__(self, binary: memoryview) -> None:
+        self._binary = binary
+
+    def __missing__(self, place: tuple[int, int]) -> bytes:
+        start, size = place
+        self[place] = found = bytes(self._binary[start : start + size])
+        return found
+
+
+class _Reader:
+    """table: the flatbuffer; size: bytes of the binary data; pieces: of it, by start and size."""
+
+    def __init__(self, table: bytes, size: int, pieces: Mapping[tuple[int, int], bytes]) -> None:
+        self.table = table
+        self.size = size
+        self.pieces = pieces
+        self.asked: set[tuple[int, int]] = set()
         self.copied = 0
         self.checked: set[tuple[int, int, bytes]] = set()  # constants whose hash was right
 
@@ -126,17 +150,16 @@ class _Reader:
         if binary is None:
             return b""
         start, size = binary.Start(), binary.Size()
-        if start + size > len(self.binary):
+        if start + size > self.size:
             raise ModelError(
-                f"damaged bmodel: {path}: bytes {start} to {start + size} of {len(self.binary)} binary bytes"
+                f"damaged bmodel: {path}: bytes {start} to {start + size} of {self.size} binary bytes"
             )
-        known = self.pieces.get((start, size))
-        if known is None:
+        if (start, size) not in self.asked:
+            self.asked.add((start, size))
             self.copied += size
-            if self.copied > MAX_OVERLAP * len(self.binary):
+            if self.copied > MAX_OVERLAP * self.size:
                 raise ModelError(f"damaged bmodel: {path}: pieces of binary data overlap over and over")
-            known = self.pieces[start, size] = bytes(self.binary[start : start + size])
-        return known
+        return self.pieces[start, size]
 
     def module(self, table: Any, path: str) -> Module | None:
         if table is None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from firmware_sim.chip import STATIC_CONTEXT_START
 from firmware_sim.errors import ModelError, UsageError
-from user_layers.bmodel.container import Pool, pack
+from user_layers.bmodel.container import Pool, pack, read_packed
 from user_layers.bmodel.generated.CmdGroup import CmdGroupT
 from user_layers.bmodel.generated.CoeffMem import CoeffMemT
 from user_layers.bmodel.generated.CpuParam import CpuParamT
@@ -39,6 +39,7 @@ from user_layers.bmodel.model import (
     SUBNET_TPU,
     TYPE,
     VERSION,
+    BModel,
 )
 from user_layers.files import write_atomic
 
@@ -61,6 +62,16 @@ def write(nets: CompiledNet | Sequence[CompiledNet], *, created: int | None = No
     ModelError when the nets cannot be stored (two of one name, stages that differ in more than their
     shapes, addresses that a runtime could not relocate).
     """
+    return pack(*_packed(nets, created))
+
+
+def as_read(nets: CompiledNet | Sequence[CompiledNet]) -> BModel:
+    """What `read` says of the bmodel that `write` makes, with constants that are the nets' own; errors as of
+    `write`."""
+    return read_packed(*_packed(nets, None))
+
+
+def _packed(nets: CompiledNet | Sequence[CompiledNet], created: int | None) -> tuple[ModelT, Pool]:
     listed = list(nets) if isinstance(nets, Sequence) else [nets]
     if not listed:
         raise ModelError("a bmodel needs at least one net")
@@ -77,7 +88,7 @@ def write(nets: CompiledNet | Sequence[CompiledNet], *, created: int | None = No
     model.chip = CHIP
     model.net = [_net(net, pool) for net in listed]
     model.neuronSize = max(p.ctxSize for net in model.net for p in net.parameter)
-    return pack(model, pool)
+    return model, pool
 
 
 def _created(created: int | None) -> int:

@@ -7,7 +7,9 @@ context (inputs, outputs, everything between); the runtime tells them apart by a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import Any
 
 from firmware_sim.chip import DDR_BASE, DDR_BYTES, STATIC_CONTEXT_OFFSET
 from firmware_sim.errors import CompileError
@@ -47,15 +49,24 @@ class DdrPlan:
 
 
 def pack_constants(described: DescribedNet) -> Coefficients:
-    """All constants, each at a multiple of 128 bytes."""
-    pieces: list[bytes] = []  # joined at once: what grows is copied, and weights are large
-    offsets, end = {}, 0
+    """All constants, each at a multiple of 128 bytes. Those of the net become parts of them, one after the
+    other, in place: weights are large."""
+    tensors = described.net.tensors
+    whole = BytesIO()
+    places: dict[str, tuple[int, int]] = {}
     for name in described.const_names:
-        data = described.net.tensors[name].data or b""
-        offsets[name] = -(-end // COEFF_ALIGN) * COEFF_ALIGN
-        pieces += [bytes(offsets[name] - end), data]
-        end = offsets[name] + len(data)
-    return Coefficients(b"".join(pieces), offsets)
+        data = tensors[name].data or b""
+        start = -(-whole.tell() // COEFF_ALIGN) * COEFF_ALIGN
+        whole.write(bytes(start - whole.tell()))
+        whole.write(data)
+        places[name] = start, len(data)
+        tensors[name] = replace(tensors[name], data=b"")
+        del data
+    packed = whole.getvalue()  # no copy
+    for name, (start, size) in places.items():
+        view: Any = memoryview(packed)[start : start + size]  # serves as bytes do
+        tensors[name] = replace(tensors[name], data=view)
+    return Coefficients(packed, {name: start for name, (start, _) in places.items()})
 
 
 def place_ddr(

@@ -12,6 +12,7 @@ from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.concat import concat_channels
 from user_layers.compiler.flow import OpKind
 from user_layers.compiler.grouping import Group
+from user_layers.compiler.local_memory import caller
 from user_layers.compiler.tiles import CutGroup, GroupTiles
 
 
@@ -80,12 +81,9 @@ def emit_group(described: DescribedNet, group: Group, steps: list[Step], enter: 
         if local.overlapped and op.after >= 0 and at[op.after] > waits[op.kind.engine]:
             waits[op.kind.engine] = at[op.after]
             steps.append(Step(StepOp.WAIT, bd_after=waits[Engine.BD], gdma_after=waits[Engine.GDMA]))
-        own = {OpKind.LOAD: tiles.gatherer, OpKind.STORE: tiles.scatterer}.get(op.kind)
-        mover = own(op.which) if own is not None else None  # a layer that is this transfer
-        if op.kind is OpKind.LAYER or (op.kind is OpKind.MOVE and described.attrs[op.which].turns):
-            layer(op.which, op.tile)
-        elif mover is not None:
-            layer(mover, op.tile)
+        k = caller(tiles, op.kind, op.which)
+        if k is not None:
+            layer(k, op.tile)
         elif op.kind is OpKind.MOVE:
             channels = concat_channels(described, op.which) or ()
             node = net.nodes[op.which]

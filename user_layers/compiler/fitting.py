@@ -12,15 +12,8 @@ from firmware_sim.chip import L2_BASE, L2_USER_BYTES, L2_USER_OFFSET
 from firmware_sim.wire import TensorRecord
 from user_layers.compiler.allocate import Request, place
 from user_layers.compiler.attributes import DescribedNet
-from user_layers.compiler.flow import OpKind, Order
-from user_layers.compiler.local_memory import (
-    CostModel,
-    LocalPlan,
-    load_cycles,
-    move_cycles,
-    plan_local,
-    store_cycles,
-)
+from user_layers.compiler.flow import Order
+from user_layers.compiler.local_memory import CostModel, LocalPlan, op_cycles, plan_local
 from user_layers.compiler.tiles import CutGroup, GroupTiles
 from user_layers.compiler.tiling import (
     AXES,
@@ -154,20 +147,7 @@ def timed(described: DescribedNet, group: Group, cost_model: CostModel) -> Group
 
     order = Order(serial=not local.overlapped)
     for op in local.ops:
-        if op.kind is OpKind.LOAD:
-            cycles = load_cycles(cost_model, tiles, op.which, op.tile, partial(where, op.tile))
-        elif op.kind is OpKind.STORE:
-            cycles = store_cycles(cost_model, tiles, op.which, op.tile, partial(where, op.tile))
-        elif op.kind is OpKind.MOVE:
-            place = partial(where, op.tile, op.which)
-            cycles = move_cycles(cost_model, tiles, op.which, op.tile, op.index, place)
-        else:
-            cycles = cost_model.layer(
-                op.which,
-                tiles.call(op.tile, op.which),
-                tiles.work_bytes(op.tile, op.which),
-                partial(where, op.tile, op.which),
-            )
+        cycles = op_cycles(cost_model, tiles, op.kind, op.which, op.tile, partial(where, op.tile), op.index)
         order.ops.append(replace(op, cycles=cycles))
     cycles = order.cycles()
     measured = replace(local, ops=tuple(order.ops), cycles=cycles)

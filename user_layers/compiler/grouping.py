@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from firmware_sim.errors import UsageError
+from firmware_sim.isa.layout import CHANNELS_MAX, EXTENT_MAX
 from firmware_sim.wire import TType
 from user_layers.compiler.aliases import Aliases
 from user_layers.compiler.attributes import DescribedNet
@@ -24,8 +25,6 @@ from user_layers.compiler.tiling import Ends, Infeasible
 
 __all__ = ["Alone", "Counts", "Elided", "Group", "Segment", "Segments", "schedule"]
 
-_MAX_CHANNELS = 4095  # of a tensor that a descriptor takes
-_MAX_EXTENT = 65535  # n, h, w
 _TRIED = 10_000  # layer calls, over all tiles, that are planned to find a group
 _TOO_MANY = "it does not fit into local memory in tiles of a useful size"
 _AHEAD = 8  # groups so many times as long as one that fits are tried
@@ -254,6 +253,6 @@ def _why_global(described: DescribedNet, aliases: Aliases, index: int) -> str:
         if len(tensor.shape) > 4:
             return f"{name} has {len(tensor.shape)} dimensions"
         n, c, h, w = tensor.nchw
-        if c > _MAX_CHANNELS or max(n, h, w) > _MAX_EXTENT:
-            return f"{name} has more than {_MAX_CHANNELS} channels or an extent over {_MAX_EXTENT}"
+        if c > CHANNELS_MAX or max(n, h, w) > EXTENT_MAX:
+            return f"{name} has more than {CHANNELS_MAX} channels or an extent over {EXTENT_MAX}"
     return ""

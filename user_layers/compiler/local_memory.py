@@ -58,44 +58,40 @@ class CostModel(Protocol):
         ...
 
 
-def load_cycles(
+def caller(tiles: GroupTiles, kind: OpKind, which: int) -> int | None:
+    """The node whose call does this op of a group (see flow.Op); None where a transfer of the group does."""
+    if kind is OpKind.LOAD:
+        return tiles.gatherer(which)
+    if kind is OpKind.STORE:
+        return tiles.scatterer(which)
+    if kind is OpKind.MOVE and not tiles.cut.described.attrs[which].turns:
+        return None
+    return which
+
+
+def op_cycles(
     cost_model: CostModel,
     tiles: GroupTiles,
-    v: int,
+    kind: OpKind,
+    which: int,
     p: int,
     where: Callable[[int], tuple[Sequence[TensorRecord], int]],
+    index: int = 0,
 ) -> float:
-    """Cycles of loading value v for tile p: a transfer, or the call of the layer that gathers it. where: see
-    Where, of a node."""
-    k = tiles.gatherer(v)
-    if k is None:
-        return cost_model.load(tiles.moved(v, p))
-    return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(where, k))
-
-
-def store_cycles(
-    cost_model: CostModel,
-    tiles: GroupTiles,
-    v: int,
-    p: int,
-    where: Callable[[int], tuple[Sequence[TensorRecord], int]],
-) -> float:
-    """The same of storing it: a transfer, or the call of the layer that scatters it."""
-    k = tiles.scatterer(v)
-    if k is None:
-        return cost_model.store(tiles.moved(v, p))
-    return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), partial(where, k), scatters=True)
-
-
-def move_cycles(cost_model: CostModel, tiles: GroupTiles, k: int, p: int, index: int, where: Where) -> float:
-    """Cycles of what the DMA engine does for node k within local memory: the copy of input `index` of a
-    concatenation, or the call."""
-    described = tiles.cut.described
-    if described.attrs[k].turns:
-        return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), where)
-    channels = concat_channels(described, k)
+    """Cycles of one op (see flow.Op) for tile p. where: see Where, of a node; index: of the input that a
+    concatenation copies."""
+    k = caller(tiles, kind, which)
+    if k is not None:
+        scatters = kind is OpKind.STORE
+        place = partial(where, k)
+        return cost_model.layer(k, tiles.call(p, k), tiles.work_bytes(p, k), place, scatters=scatters)
+    if kind is OpKind.LOAD:
+        return cost_model.load(tiles.moved(which, p))
+    if kind is OpKind.STORE:
+        return cost_model.store(tiles.moved(which, p))
+    channels = concat_channels(tiles.cut.described, which)
     assert channels is not None
-    return cost_model.move(*tiles.concat(p, k, index), channels[index])
+    return cost_model.move(*tiles.concat(p, which, index), channels[index])
 
 
 @dataclass(frozen=True)
@@ -261,28 +257,14 @@ class _Planner:
             return known[key]
 
         def move(c: Copy) -> float:
-            where = partial(self._where, c.tile, c.move.node)
-            return move_cycles(cost_model, tiles, c.move.node, c.tile, c.move.index, where)
+            where = partial(self._where, c.tile)
+            return op_cycles(cost_model, tiles, OpKind.MOVE, c.move.node, c.tile, where, c.move.index)
 
-        def load(v: int, p: int) -> float:
-            ask = partial(load_cycles, cost_model, tiles, v, p, partial(self._where, p))
-            k = tiles.gatherer(v)
-            kind = tiles.kind_of_move(v, p) if k is None else (k, tiles.kind_of_call(p, k))
-            return cost_model.once((OpKind.LOAD, kind), ask)
-
-        def store(v: int, p: int) -> float:
-            ask = partial(store_cycles, cost_model, tiles, v, p, partial(self._where, p))
-            k = tiles.scatterer(v)
-            kind = tiles.kind_of_move(v, p) if k is None else (k, tiles.kind_of_call(p, k))
-            return cost_model.once((OpKind.STORE, kind), ask)
-
-        def layer(k: int, p: int) -> float:
-            def ask() -> float:
-                return cost_model.layer(
-                    k, tiles.call(p, k), tiles.work_bytes(p, k), partial(self._where, p, k)
-                )
-
-            return cost_model.once((OpKind.LAYER, k, tiles.kind_of_call(p, k)), ask)
+        def cycles(kind: OpKind, which: int, p: int) -> float:
+            k = caller(tiles, kind, which)
+            like = tiles.kind_of_move(which, p) if k is None else (k, tiles.kind_of_call(p, k))
+            ask = partial(op_cycles, cost_model, tiles, kind, which, p, partial(self._where, p))
+            return cost_model.once((kind, like), ask)
 
         compute = [0.0] * len(self.compute)
         try:
@@ -290,14 +272,14 @@ class _Planner:
                 c.cycles = once(c.tile, c.move, partial(move, c))
             for b, s in zip(self.buffers, self.owners, strict=True):
                 if s.load is not None:
-                    b.load = once(b.tile, ("load", s.load), partial(load, s.load, b.tile))
+                    b.load = once(b.tile, ("load", s.load), partial(cycles, OpKind.LOAD, s.load, b.tile))
                 if s.store is not None:
-                    b.store = once(b.tile, ("store", s.store), partial(store, s.store, b.tile))
+                    b.store = once(b.tile, ("store", s.store), partial(cycles, OpKind.STORE, s.store, b.tile))
             for step in range(len(compute)):
                 p, i = divmod(step, len(self.cut.nodes))
                 k = self.cut.nodes[i]
                 if k not in self.silent:
-                    compute[step] = once(p, k, partial(layer, k, p))
+                    compute[step] = once(p, k, partial(cycles, OpKind.LAYER, k, p))
         except _NoPlaceError:
             return False
         self.compute = compute

@@ -19,6 +19,7 @@ from firmware_sim.timeline import Timer
 from firmware_sim.wire import Program, Recorded
 from user_layers.compiler.aliases import find_aliases
 from user_layers.compiler.attributes import DescribedNet, gather_attributes
+from user_layers.compiler.controller_memory import check_controller_memory
 from user_layers.compiler.ddr import pack_constants, place_ddr
 from user_layers.compiler.emit_dynamic import emit_dynamic
 from user_layers.compiler.emit_static import emit_static
@@ -141,6 +142,9 @@ def plan_net(
     for i, plan in enumerate(plans):
         if plan.part.kind == Kind.STATIC:
             programs[i] = emit_static(described, plan.segments, ddr)
+    for program in programs:
+        if program is not None:
+            check_controller_memory(program, described.net.name)
     complete = Plan(described, mode, whole, ddr, tuple(programs))
     verify(complete)
     return complete

@@ -137,11 +137,6 @@ class _Groups:
         )
         self.refusals: dict[int, str] = {}
 
-    def _alone(self, k: int, cost_model: MeasuredCost, elided: frozenset[int]) -> Cost:
-        if k in elided:
-            return Cost(0.0, 0)
-        return Cost(cost_model.global_layer(k), self._traffic(range(k, k + 1)))
-
     def give(self, group: Group) -> None:
         """A group as it is."""
         nodes = range(group.nodes[0], group.nodes[-1] + 1)

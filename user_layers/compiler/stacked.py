@@ -36,7 +36,7 @@ from user_layers.compiler.steps import layer_step
 from user_layers.graph import GraphBuilder
 from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net, NetTensorInfo
-from user_layers.net.nodes import CALLER, LayerNode
+from user_layers.net.nodes import LayerNode, called
 from user_layers.toolkit import Toolkit
 
 G = TypeVar("G", bound=GraphBuilder)
@@ -271,10 +271,7 @@ def _timed(node: LayerNode, toolkit: Toolkit) -> float:
 
 
 def _written(graph: G, stacks: Sequence[_Stack]) -> G:
-    made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
-    made.scales = dict(graph.scales)
-    for tensor in graph.tensors.values():
-        made.add_tensor(tensor)
+    made = graph.without_layers()
     taken = {name for node in graph.nodes for name in node.outputs}
     layers = {node.name for node in graph.nodes}
 
@@ -294,8 +291,7 @@ def _written(graph: G, stacks: Sequence[_Stack]) -> G:
     unfolds = {one.layer.unfold.name: one for one in stacks if one.layer.unfold is not None}
     names: dict[str, str] = {}  # of what has several rows as channels
     for node in graph.nodes:
-        token = CALLER.set(node.where)
-        try:
+        with called(node.where):
             if node.name in unfolds:
                 one = unfolds[node.name]
                 values = graph.toolkit.param_values(node.op, node.param) | one.layer.parameters(one.rows)
@@ -324,8 +320,6 @@ def _written(graph: G, stacks: Sequence[_Stack]) -> G:
                 rows = {"block_h": one.rows, "block_w": 1, "crd": 0, "height": one.layer.made.shape[2]}
                 name = free_name(f"{one.layer.node.name}:rows", layers)
                 made.add_tpu_layer("TPU_DEPTH_TO_SPACE", [own], rows, node.outputs, name=name)
-        finally:
-            CALLER.reset(token)
     for name in graph.outputs:
         made.add_output(name)
     return made

@@ -14,15 +14,12 @@ import numpy.typing as npt
 from firmware_sim.chip import NPU_NUM, WINDOW_SIDE_MAX
 from firmware_sim.isa import timing
 from firmware_sim.isa.bursts import straight
+from firmware_sim.isa.layout import CHANNELS_MAX, WINDOW_STEP_MAX
 from user_layers.net.net import NetTensorInfo
 from user_layers.net.nodes import LayerNode
-from user_layers.net.phases import Axis
+from user_layers.net.phases import CHANNELS_TOLD, Axis
 
 Floats = npt.NDArray[np.float32]
-
-_STEP_MAX = 15  # strides and pads of an instruction
-_CHANNELS = 4095  # of a tensor in local memory
-_TOLD = 4  # fewer input channels have zeros beside them (bm_conv_told)
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,9 @@ class Stackable(ABC):
     def _cycles(self, rows: int, kernel: tuple[int, int], ins: int, stride_w: int) -> tuple[float, float]:
         n, c, h, w = self.made.shape
         shape = n, rows * c, -(-h // rows), w
-        computed = timing.convolution(shape, 0, max(ins, _TOLD), kernel, stride_w, bias=self.bias).chip
+        computed = timing.convolution(
+            shape, 0, max(ins, CHANNELS_TOLD), kernel, stride_w, bias=self.bias
+        ).chip
         loaded = timing.system_to_local(straight(4 * rows * c * ins * kernel[0] * kernel[1])).chip
         return computed, loaded
 
@@ -122,11 +121,11 @@ class Convolution(Stackable):
     def _takes(self, rows: int) -> bool:
         reach = self._reach(rows)
         if self.unfold is not None:
-            return self.source.shape[1] * reach <= _CHANNELS
+            return self.source.shape[1] * reach <= CHANNELS_MAX
         return (
-            rows * self.stride <= _STEP_MAX
+            rows * self.stride <= WINDOW_STEP_MAX
             and reach <= WINDOW_SIDE_MAX
-            and max(self.top, self._below(rows)) < min(reach, _STEP_MAX + 1)
+            and max(self.top, self._below(rows)) < min(reach, WINDOW_STEP_MAX + 1)
         )
 
 
@@ -141,7 +140,7 @@ class Continued(Convolution):
         """Those, 1 among them, with which windows begin at whole blocks."""
         c, h = self.made.shape[1:3]
         most = max(min(NPU_NUM // c, h), 1)
-        whole = self.source.shape[2] % self.given == 0 and self.given * self.source.shape[1] <= _CHANNELS
+        whole = self.source.shape[2] % self.given == 0 and self.given * self.source.shape[1] <= CHANNELS_MAX
         return (rows for rows in range(1, most + 1) if whole and self._takes(rows))
 
     def cycles(self, rows: int) -> tuple[float, float]:
@@ -185,10 +184,10 @@ class Continued(Convolution):
         )
 
     def _takes(self, rows: int) -> bool:
-        if rows * self.stride % self.given != 0 or rows * self.stride // self.given > _STEP_MAX:
+        if rows * self.stride % self.given != 0 or rows * self.stride // self.given > WINDOW_STEP_MAX:
             return False
         first, count = self._blocks(rows)
-        return max(-first, self._behind(rows)) < min(count, _STEP_MAX + 1)
+        return max(-first, self._behind(rows)) < min(count, WINDOW_STEP_MAX + 1)
 
 
 def continued(reader: Convolution, given: int) -> Continued:
@@ -212,8 +211,8 @@ class Transposed(Stackable):
     def candidates(self) -> Iterable[int]:
         """The stride, if pads let it be."""
         axis = self._axis
-        fits = axis.stride * self.made.shape[1] <= _CHANNELS and axis.pads[1] < axis.taps
-        return [axis.stride] if axis.stride > 1 and fits and max(axis.pads) <= _STEP_MAX else []
+        fits = axis.stride * self.made.shape[1] <= CHANNELS_MAX and axis.pads[1] < axis.taps
+        return [axis.stride] if axis.stride > 1 and fits and max(axis.pads) <= WINDOW_STEP_MAX else []
 
     def cycles(self, rows: int) -> tuple[float, float]:
         """See Stackable."""

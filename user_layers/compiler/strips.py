@@ -24,7 +24,7 @@ from user_layers.compiler.strips_tokens import on_tokens
 from user_layers.graph import BINARY_MUL, GraphBuilder
 from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net
-from user_layers.net.nodes import CALLER, LayerNode
+from user_layers.net.nodes import LayerNode, called
 
 G = TypeVar("G", bound=GraphBuilder)
 
@@ -277,22 +277,16 @@ class _Writing:
         self._members = {k for one in stretches for k in one.nodes}
         self._strips: dict[tuple[str, int], str] = {}
         self._halos: dict[tuple[str, int, int, int], str] = {}
-        self._made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
-        self._made.scales = dict(graph.scales)
+        self._made = graph.without_layers()
 
     def graph(self) -> Any:
-        for tensor in self._old.tensors.values():
-            self._made.add_tensor(tensor)
         for k, node in enumerate(self._nodes):
-            token = CALLER.set(node.where)
-            try:
+            with called(node.where):
                 if k in self._members:
                     self._cut(node, self._ways[k])
                 else:
                     names = [self._plain(name) for name in node.inputs]
                     self._made.add_node(node, names, node.outputs)
-            finally:
-                CALLER.reset(token)
         for name in self._net.outputs:
             self._made.add_output(self._plain(name))
         return self._made

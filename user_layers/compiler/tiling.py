@@ -230,6 +230,8 @@ def _slice(
                 if first == end:
                     return Infeasible(f"{out} has fewer than {count} elements along {axis}")
                 made[out] = Window(first, end - first)
+            elif axis != "n" and not described.attrs[k].can_split_h_w:  # also what no window behind it sees
+                made[out] = Window(0, net.tensors[out].nchw[dim])
             if window is None:
                 window = made[out]
             elif window != made[out]:

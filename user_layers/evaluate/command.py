@@ -22,6 +22,7 @@ from user_layers.onnx.int8 import float_graph
 from user_layers.onnx.load import Source
 from user_layers.quantize.data import batches
 from user_layers.quantize.pictures import Preprocess, Words
+from user_layers.quantize.report import some
 from user_layers.quantize.rewrite import Int8
 from user_layers.toolkit import Toolkit
 
@@ -79,7 +80,7 @@ def run_evaluate(
 def _scores(job: Job, options: EvaluateOptions, metric: str, pictures: Preprocess | None) -> Iterator[Score]:
     """Of each batch."""
     with Toolkit(check="off") as toolkit:
-        given = batches(options.data, job.graph(toolkit), pictures)
+        given = batches(options.data, job.input_shapes(toolkit), pictures)
         if options.where.dask:
             yield from hand_out(worker_anywhere, (job.packed(metric), options.layers), given, options.where)
         else:
@@ -105,6 +106,8 @@ def lines(options: EvaluateOptions, score: Score) -> Iterator[str]:
         width = max(len(name) for name, _ in score.worst(_WORST))
         for name, sums in score.worst(_WORST):
             yield f"  {name:{width}} {sums.sqnr:7.1f} {sums.cosine:9.6f}"
+    if score.inside:
+        yield f"not compared, inside of 8-bit layers or no floats: {some(list(score.inside))}"
 
 
 def as_json(score: Score) -> dict[str, Any]:
@@ -122,6 +125,7 @@ def as_json(score: Score) -> dict[str, Any]:
         "metric": score.own_mean() if score.own else None,
         "outputs": {name: of(sums) for name, sums in score.outputs.items()},
         "layers": {name: of(sums) for name, sums in score.layers.items()},
+        "not_compared": list(score.inside),
     }
 
 
@@ -138,7 +142,7 @@ def searched(
     those of `search`."""
     source = source or Source.of(options.model)
     with float_graph(proto, source, options.shapes, options.custom) as graph:
-        found = search(graph, int8, batches(data, graph, source.pictures), target, step)
+        found = search(graph, int8, batches(data, graph.input_shapes, source.pictures), target, step)
     more = replace(int8.options, fp32=(*int8.options.fp32, *found.fp32))
     kept = f"--fp32 {','.join(found.fp32)}" if found.fp32 else "all layers in 8 bits"
     return replace(int8, options=more), f"{found.before:.1f} -> {found.reached:.1f} dB: {kept}"

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from firmware_sim.errors import UsageError
 from user_layers.bmodel.directory import BMODEL, QUANTISED
 from user_layers.formats import in_onnx
-from user_layers.net.nodes import CALLER
+from user_layers.net.nodes import called
 from user_layers.onnx.build import build
 from user_layers.onnx.int8 import Record
 from user_layers.onnx.load import Source, read_proto
+from user_layers.onnx.model import Model
 from user_layers.onnx.preprocess import with_pictures
 
 if TYPE_CHECKING:
@@ -71,17 +72,22 @@ class Job:
         places = {entry.value for one in told for entry in one.external_data if entry.key == "location"}
         yield from (self.model.parent / place for place in sorted(places))
 
-    def graph(self, toolkit: Toolkit) -> GraphBuilder:
-        """The float net. Errors: those of `graph_from_onnx`."""
+    def input_shapes(self, toolkit: Toolkit) -> dict[str, tuple[int, ...]]:
+        """The float net's inputs, without building it. Errors: those of loading a model."""
+        model, _ = self._loaded(toolkit)
+        return {value.name: value.fixed or () for value in model.inputs}
+
+    def _loaded(self, toolkit: Toolkit) -> tuple[Model, Source]:
         proto, source = in_onnx(self.model, shapes=self.record.shapes, toolkit=toolkit)
         proto, source = with_pictures(proto, source or Source.of(self.model), self.record.pictures)
-        model = source.load(read_proto(proto), dict(self.record.shapes))
-        caller = CALLER.set(source.short)
-        try:
+        return source.load(read_proto(proto), dict(self.record.shapes)), source
+
+    def graph(self, toolkit: Toolkit) -> GraphBuilder:
+        """The float net. Errors: those of `graph_from_onnx`."""
+        model, source = self._loaded(toolkit)
+        with called(source.short):
             custom = source.mapped(dict(self.record.custom))
             return build(model, source.name, custom=custom, toolkit=toolkit, integers=False).graph
-        finally:
-            CALLER.reset(caller)
 
 
 @dataclass(frozen=True)

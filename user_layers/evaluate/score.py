@@ -56,7 +56,8 @@ class Sums:
 class Score:
     """Of some samples. outputs, layers: sums by names; same: how often the greatest number of the first
     output is the float net's; float_right, int_right: how often it is the label, of `labelled` samples. own:
-    results of a user's metric, one for each batch, with the samples that they stand for."""
+    results of a user's metric, one for each batch, with the samples that they stand for. inside: tensors of
+    the float net that no tensor of the other one is: they lie inside of its layers, or are no floats."""
 
     samples: int = 0
     outputs: dict[str, Sums] = field(default_factory=dict)
@@ -66,6 +67,7 @@ class Score:
     float_right: int = 0
     int_right: int = 0
     own: list[tuple[float, int]] = field(default_factory=list)
+    inside: dict[str, None] = field(default_factory=dict)
 
     def add(
         self, want: Mapping[str, Array], got: Mapping[str, Array], labels: npt.NDArray[np.generic] | None
@@ -90,6 +92,7 @@ class Score:
         self.float_right += other.float_right
         self.int_right += other.int_right
         self.own += other.own
+        self.inside |= other.inside
         for mine, theirs in ((self.outputs, other.outputs), (self.layers, other.layers)):
             for name, sums in theirs.items():
                 mine.setdefault(name, Sums()).merge(sums)

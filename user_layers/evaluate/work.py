@@ -76,6 +76,8 @@ class Worker:
         if self._observers is not None:
             wanted, found = self._observers[0].tensors(batch.inputs), self._observers[1].tensors(fed)
             score.layers = dict(self._compared(wanted, found))
+            made_there = (name for node in self.graph.nodes for name in node.outputs)
+            score.inside = dict.fromkeys(name for name in made_there if name not in score.layers)
         return score
 
     def _named(self, outputs: Sequence[Array], count: int) -> dict[str, Array]:
@@ -102,7 +104,7 @@ class Worker:
                 if own not in found or wanted[name].dtype != np.float32:
                     continue
                 sums = Sums()
-                sums.add(wanted[name], self._done.undivided(name, found[own]))
+                sums.add(wanted[name], self._done.as_in_float(name, found[own], wanted[name].shape))
                 yield name, sums
 
 

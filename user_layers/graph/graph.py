@@ -301,6 +301,11 @@ class GraphBuilder:
     # ---- looking ----
 
     @property
+    def input_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The inputs' shapes by their names, in order."""
+        return {name: self.tensors[name].shape for name in self.inputs}
+
+    @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the inputs, in the order in which they were added."""
         return tuple(t.name for t in self.tensors.values() if t.data is None)
@@ -333,6 +338,19 @@ class GraphBuilder:
         """The same graph, on the same toolkit, with scales for tensors that have none."""
         made = self.part(self.name, self.nodes, self.outputs, Net(self.name, {}, (), (), ()))
         made.scales = {**scales, **self.scales}
+        return made
+
+    def drop_constants(self) -> None:
+        """Let their elements go, which may be large: of a graph that is compiled, and never again."""
+        self.tensors = {name: tensor for name, tensor in self.tensors.items() if tensor.data is None}
+
+    def without_layers(self) -> Self:
+        """A graph with the same inputs, constants and scales and no layers yet, on the same toolkit, which
+        stays this graph's to close."""
+        made = type(self)(self.chip, self.name, toolkit=self.toolkit)
+        made.scales = dict(self.scales)
+        for tensor in self.tensors.values():
+            made.add_tensor(tensor)
         return made
 
     def part(self, name: str, nodes: Sequence[LayerNode], outputs: Sequence[str], net: Net) -> GraphBuilder:

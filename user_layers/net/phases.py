@@ -12,6 +12,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+CHANNELS_TOLD = 4
+"""Fewer input channels of a convolution have zeros beside them (bm_conv_told of
+sdk/layers/lib/bm_layer_conv_plan.h)."""
+
 Element = TypeVar("Element", bound=np.floating)
 
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.chip import ALIGN_BYTES, LOCAL_BYTES, NPU_NUM
-from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
-from user_layers.onnx.views import View, factor_of, views_of
+from user_layers.onnx.model import DOMAIN, Array, Model, Node, Value
+from user_layers.onnx.views import RESHAPES, View, factor_of, last_two_swapped, views_of
 
 ATTENTION = "HeadAttention"  # an operation of this compiler alone; ONNX's Attention is another
 _LINE = ALIGN_BYTES // 4  # fp32 of a line
@@ -124,34 +123,34 @@ class _Fusion:
             self._try(node)
         if not self.instead:
             return self.model
-        nodes: list[Node] = []
-        for node in self.model.nodes:
-            nodes += self.instead.get(node.outputs[0], [node]) if node.outputs else [node]
+        model = self.model.with_instead(self.instead, self.constants, self.values)
+        nodes = list(model.nodes)
         while True:  # what lay between goes where nothing reads it any more, from the last node to the first
             read = {name for node in nodes for name in node.reads} | self.model.results
             kept = [n for n in nodes if self.gone.isdisjoint(n.outputs) or not read.isdisjoint(n.makes)]
             if len(kept) == len(nodes):
                 break
             nodes = kept
-        return replace(self.model, nodes=tuple(nodes), constants=self.constants, values=self.values)
+        return replace(model, nodes=tuple(nodes))
 
     def _alone(self, name: str, *ops: str) -> Node | None:
         """The node of one of these operations that makes a value for one reader only."""
         node = self.model.makers.get(name)
-        if node is None or node.op not in ops or node.domain not in STANDARD or node.mapped:
+        if node is None or not node.is_a(*ops):
             return None
         return node if self.model.only_reader(name) is not None else None
 
     def _try(self, node: Node) -> None:
-        if node.op != "MatMul" or node.domain not in STANDARD or node.mapped:
+        if not node.is_a("MatMul"):
             return
         mixed = self._mixed(node.inputs[0])
-        softmax = self._alone(mixed.source if mixed is not None else node.inputs[0], "Softmax")
+        seen = self._matrices(mixed.source if mixed is not None else node.inputs[0])
+        softmax = self._alone(seen, "Softmax")
         shape = self.model.value(node.outputs[0]).fixed
         if softmax is None or shape is None or len(shape) < 2:
             return
         axis = int(softmax.attributes.get("axis", -1 if self.model.opset >= 13 else 1))
-        if axis not in (-1, len(shape) - 1):
+        if axis not in (-1, len(self.model.value(seen).fixed or ()) - 1):
             return
         found = self._scores(softmax.inputs[0])
         if found is None or (mixed is not None and found.mask is not None):
@@ -161,8 +160,17 @@ class _Fusion:
             if found.mask is not None or heads > _HEADS_MIXED:
                 return
             found.gone[:0] = mixed.gone if mixed is not None else []
-        found.gone[:0] = [node.inputs[0], softmax.outputs[0]]
+        found.gone[:0] = [node.inputs[0], seen]
         self._replace(node, found, shape, _mixes(heads, found.mixed, mixed))
+
+    def _matrices(self, name: str) -> str:
+        """The same matrices before their batches and heads became one dimension, or two."""
+        node = self._alone(name, "Reshape")
+        before = self.model.value(node.inputs[0]).fixed if node is not None else None
+        shape = self.model.value(name).fixed
+        if node is None or before is None or shape is None or before[-2:] != shape[-2:]:
+            return name
+        return node.inputs[0]
 
     def _scores(self, name: str) -> _Found | None:
         """What makes the scores of a value: a product, a number that it is multiplied by, what is added."""
@@ -331,9 +339,8 @@ class _Fusion:
             return None
         rows, rank = f"{name}:rows", len(columns)
         shape = (*columns[:-2], columns[-1], columns[-2])
-        order = [*range(rank - 2), rank - 1, rank - 2]
         self.values[rows] = Value(rows, shape, np.dtype(np.float32))
-        nodes.append(Node("Transpose", "", "", (name,), (rows,), {"perm": order}))
+        nodes.append(Node("Transpose", "", "", (name,), (rows,), {"perm": last_two_swapped(rank)}))
         strides = np.empty(shape, np.int8).strides
         return _heads(View(rows, int(np.prod(shape)), shape, strides, 0, 1.0, ()), batch, heads)
 
@@ -414,11 +421,11 @@ class _Fusion:
             if reader is None:
                 break
             after = self.model.value(reader.outputs[0]).fixed if reader.outputs else None
-            if reader.domain not in STANDARD or reader.mapped or after is None or reader.inputs[0] != name:
+            if not reader.is_plain or after is None or reader.inputs[0] != name:
                 break
             if reader.op == "Transpose":
                 seen = seen.transpose([int(i) for i in reader.attributes.get("perm", range(seen.ndim)[::-1])])
-            elif reader.op in ("Reshape", "Squeeze", "Unsqueeze", "Flatten"):
+            elif reader.op in RESHAPES:
                 seen = seen.reshape(after)
             else:
                 break

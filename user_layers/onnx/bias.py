@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.model import STANDARD, Array, Model, Node
+from user_layers.onnx.model import DOMAIN, Array, Model, Node
 from user_layers.onnx.views import factor_of
 
 
@@ -27,7 +26,7 @@ def fuse_bias(model: Model) -> Model:
         nodes[node.makes[0] if node.makes else node.name] = node
         name = node.outputs[0] if node.outputs else ""
         alone = model.only_reader(name) is not None
-        own = node.op == "MatMul" and node.domain in (*STANDARD, DOMAIN) and not node.mapped
+        own = node.op == "MatMul" and node.is_known
         if own and alone and len(node.inputs) == 2:
             products[name] = node
     return replace(model, nodes=tuple(nodes.values()), constants=constants)
@@ -37,7 +36,7 @@ def _fused(
     model: Model, node: Node, products: dict[str, Node], constants: dict[str, Array]
 ) -> tuple[Node, str] | None:
     """The product with what this node does, and the output that then is gone."""
-    if node.op not in ("Add", "Mul", "Div") or node.domain not in STANDARD or node.mapped:
+    if not node.is_a("Add", "Mul", "Div"):
         return None
     if len(node.inputs) != 2 or "axis" in node.attributes:  # an axis: before opset 7
         return None

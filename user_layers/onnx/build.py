@@ -23,7 +23,7 @@ from user_layers.onnx.observe import observe_shapes
 from user_layers.onnx.partition import Part, partition
 from user_layers.onnx.precision import in_float32, narrow_types
 from user_layers.onnx.quantised import in_float
-from user_layers.onnx.survey import Survey, survey_layers
+from user_layers.onnx.survey import Survey, is_beyond_host, survey_layers
 from user_layers.onnx.types import obstacle
 from user_layers.onnx.varying import largest_shapes
 from user_layers.quantize.report import Quantised
@@ -113,13 +113,18 @@ def build(
         return graph_type(name=name, toolkit=opened)
 
     try:
-        # Behind all that makes shapes and constants known, because converters ask for both. It fuses and
-        # writes out in turn: a node without a layer may get some, and only then its neighbours can fuse.
-        survey = survey_layers(model, new_graph, functions, cpu=cpu)
-        # Behind the survey, which made all shapes known that can be.
-        varying = largest_shapes(survey.model)
-        # Behind the survey, which says why nodes cannot run on the TPU and what the layers read.
-        parts = _partition(survey, varying)
+        # Nodes that have layers may go to the host with those that they cannot be parted from: then plain
+        # operations again.
+        for plain in (False, True):
+            # Behind all that makes shapes and constants known, because converters ask for both. It fuses and
+            # writes out in turn: a node without a layer may get some, and only then its neighbours can fuse.
+            survey = survey_layers(model, new_graph, functions, cpu=cpu, plain=plain)
+            # Behind the survey, which made all shapes known that can be.
+            varying = largest_shapes(survey.model)
+            # Behind the survey, which says why nodes cannot run on the TPU and what the layers read.
+            parts = _partition(survey, varying)
+            if not is_beyond_host(node for part in parts if part.on_cpu for node in part.nodes):
+                break
         # Behind the partition: only now it is known which inputs anything reads.
         inputs = _used_inputs(survey.model, parts, wanted)
         # Last: layers and parts on the CPU, with the outputs named.

@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from firmware_sim.isa.layout import BD
-from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from firmware_sim.isa.layout import CHANNELS_MAX
+from user_layers.onnx.model import DOMAIN, Array, Model, Node, Value
 
 CHANNEL_NORM = "ChannelNormalization"  # of the channels of each position: an operation of this compiler alone
-_MOST = BD["res0_c"].limit  # channels that one command takes
 ONE_BY_ONE = frozenset(
     (
         *("Relu", "LeakyRelu", "Elu", "Celu", "Selu", "Sigmoid", "Tanh", "Exp", "Erf", "Neg", "Abs", "Sqrt"),
@@ -66,8 +64,7 @@ def channels_stay(model: Model) -> Model:
                     values[name] = Value(name, (shape[0], shape[-1], *shape[1:-1]), np.dtype(np.float32))
             instead.update((node.outputs[0], ()) for node in (first, *chain[:-1]))
             instead[end] = nodes
-    nodes_now = (one for node in model.nodes for one in instead.get(node.outputs[0], (node,)))
-    return replace(model, nodes=tuple(nodes_now), constants=constants, values=values) if instead else model
+    return model.with_instead(instead, constants, values)
 
 
 def _chain(model: Model, first: Node) -> Iterator[Node]:
@@ -79,7 +76,7 @@ def _chain(model: Model, first: Node) -> Iterator[Node]:
         if reader is None:
             return
         node = reader
-        if node.mapped or node.domain not in (*STANDARD, DOMAIN) or len(node.makes) != 1:
+        if not node.is_known or len(node.makes) != 1:
             return
         value = model.value(node.outputs[0])
         if value.fixed is None or len(value.fixed) != rank or value.dtype != np.float32:
@@ -95,13 +92,13 @@ def _chain(model: Model, first: Node) -> Iterator[Node]:
 def to_the_end(model: Model, node: Node) -> int:
     """The dimensions of a value whose channels a transpose brings to the end; 0 for any other node."""
     value = model.value(node.outputs[0]) if node.outputs else None
-    if node.op != "Transpose" or node.domain not in STANDARD or node.mapped or value is None:
+    if not node.is_a("Transpose") or value is None:
         return 0
     if value.fixed is None or len(value.fixed) not in (3, 4) or value.dtype != np.float32:
         return 0
     rank = len(value.fixed)
     order = [int(i) for i in node.attributes.get("perm", ())]
-    return rank if order == [0, *range(2, rank), 1] and value.fixed[-1] <= _MOST else 0
+    return rank if order == [0, *range(2, rank), 1] and value.fixed[-1] <= CHANNELS_MAX else 0
 
 
 def moved(model: Model, node: Node, source: str, positions: int = 0) -> Moved | None:
@@ -133,7 +130,7 @@ def _convolution(model: Model, node: Node, source: str, output: str, plane: tupl
     right = model.constants.get(node.inputs[1])
     if right is None or right.ndim != 2 or right.dtype != np.float32 or node.inputs[0] in model.constants:
         return None
-    if max(right.shape) > _MOST:
+    if max(right.shape) > CHANNELS_MAX:
         return None
     factor = np.float32(node.attributes.get("alpha", 1.0))
     constants: dict[str, Array] = {

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.model import STANDARD, Array, Model, Node
+from user_layers.onnx.model import Array, Model, Node
 from user_layers.onnx.views import cut_of
 
 _MOVES = 2  # a part that is cut out is read and written
@@ -31,13 +30,12 @@ def split_products(model: Model) -> Model:
         instead[node.outputs[0]] = [
             _with_part(node, *part, i, constants) for i, part in enumerate(parts) if part[2]
         ]
-    nodes = (one for node in model.nodes for one in instead.get(node.outputs[0], [node]))
-    return replace(model, nodes=tuple(nodes), constants=constants) if instead else model
+    return model.with_instead(instead, constants, model.values)
 
 
 def _parts(model: Model, node: Node) -> list[tuple[str, int, int]] | None:
     """The parts in which a product's result is read: under which name, from which column on, how many."""
-    if node.op != "MatMul" or node.domain not in (*STANDARD, DOMAIN) or node.mapped or not node.outputs:
+    if node.op != "MatMul" or not node.is_known or not node.outputs:
         return None
     name, rest = node.outputs[0], [model.constants.get(given) for given in node.inputs[1:]]
     shape, given = (model.value(one).fixed for one in (name, node.inputs[0]))
@@ -48,7 +46,7 @@ def _parts(model: Model, node: Node) -> list[tuple[str, int, int]] | None:
         return None
     found: list[tuple[str, int, int]] = []
     for reader in readers:
-        plain = reader.domain in STANDARD and not reader.mapped and reader.inputs[0] == name
+        plain = reader.is_plain and reader.inputs[0] == name
         if reader.op not in ("Split", "Slice") or not plain:
             return None
         for made in reader.makes:

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from user_layers.onnx.fuse import DOMAIN, Affine, batch_normalization
-from user_layers.onnx.model import STANDARD, Array, Model, Node
-
-_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+from user_layers.onnx.fuse import Affine, batch_normalization
+from user_layers.onnx.model import DOMAIN, Array, Model, Node
+from user_layers.onnx.views import RESHAPES
 
 
 @dataclass
@@ -78,12 +77,12 @@ def without_detours(model: Model) -> Model:
 
 def _shape_before(model: Model, node: Node) -> str | None:
     """The value that a view of a view is, where it has its shape again and is no output."""
-    if not _is_view(node) or node.outputs[0] in model.results:
+    if not node.is_a(*RESHAPES) or node.outputs[0] in model.results:
         return None
     wanted, name = model.value(node.outputs[0]), node.inputs[0]
     while wanted.fixed is not None:
         maker = model.makers.get(name)
-        if maker is None or not _is_view(maker):
+        if maker is None or not maker.is_a(*RESHAPES):
             return None
         name = maker.inputs[0]
         before = model.value(name)
@@ -92,13 +91,9 @@ def _shape_before(model: Model, node: Node) -> str | None:
     return None
 
 
-def _is_view(node: Node) -> bool:
-    return node.op in _VIEWS and node.domain in STANDARD and not node.mapped
-
-
 def _is_product(model: Model, node: Node) -> bool:
     """Whether a node is a product with a constant matrix, perhaps with a constant bias, of float32."""
-    if node.op != "MatMul" or node.domain not in (*STANDARD, DOMAIN) or node.mapped:
+    if node.op != "MatMul" or not node.is_known:
         return False
     given = [model.constants.get(name) for name in node.inputs[1:]]
     floats = all(array is not None and array.dtype == np.float32 for array in given)
@@ -108,13 +103,13 @@ def _is_product(model: Model, node: Node) -> bool:
 def _keeps_columns(model: Model, node: Node) -> bool:
     """Whether a view has the columns of its input."""
     before, after = (model.value(name).fixed for name in (node.inputs[0], node.outputs[0]))
-    return _is_view(node) and bool(before and after) and before[-1:] == after[-1:]  # type: ignore[index]
+    return node.is_a(*RESHAPES) and bool(before and after) and before[-1:] == after[-1:]  # type: ignore[index]
 
 
 def _columns(model: Model, node: Node) -> tuple[str, Affine] | None:
     """The input of a node that scales and shifts columns alone, and how; None for any other node."""
     shape = model.value(node.outputs[0]).fixed if node.outputs else None
-    if not shape or node.domain not in STANDARD or node.mapped:
+    if not shape or not node.is_plain:
         return None
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found = (

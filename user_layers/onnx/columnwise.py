@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from user_layers.onnx.model import STANDARD, Model, Node, Value
+from user_layers.onnx.model import Model, Node, Value
+from user_layers.onnx.views import last_two_swapped
 
 
 def weights_first(model: Model) -> Model:
@@ -24,7 +25,7 @@ def weights_first(model: Model) -> Model:
             continue
         name, left = node.outputs[0], node.inputs[0]
         gone.add(node.inputs[1])
-        order = _swapped(len(model.value(name).fixed or ()))
+        order = last_two_swapped(len(model.value(name).fixed or ()))
         sides = {f"{name}:left": left, f"{name}:turned": name}
         for made, given in sides.items():
             shape = model.value(given).fixed or ()
@@ -41,30 +42,21 @@ def weights_first(model: Model) -> Model:
 
 def _weights(model: Model, node: Node) -> str | None:
     """The weights of a product with their transpose, which nothing else reads."""
-    if node.op != "MatMul" or not _plain(node):
+    if not node.is_a("MatMul"):
         return None
     left, right = (model.value(name).fixed for name in node.inputs)
     turn = model.makers.get(node.inputs[1])
-    if left is None or right is None or turn is None or turn.op != "Transpose" or not _plain(turn):
+    if left is None or right is None or turn is None or not turn.is_a("Transpose"):
         return None
     softmax = model.makers.get(turn.inputs[0])
-    if softmax is None or softmax.op != "Softmax" or not _plain(softmax):
+    if softmax is None or not softmax.is_a("Softmax"):
         return None
     if any(model.only_reader(name) is None for name in (turn.outputs[0], softmax.outputs[0])):
         return None
     rank = len(right)
     axis = int(softmax.attributes.get("axis", -1 if model.opset >= 13 else 1))
     order = [int(i) for i in turn.attributes.get("perm", range(rank)[::-1])]
-    if axis not in (-1, rank - 1) or order != _swapped(rank) or left[:-2] != right[:-2]:
+    if axis not in (-1, rank - 1) or order != last_two_swapped(rank) or left[:-2] != right[:-2]:
         return None
     turned = left[-2] * (left[-1] + right[-1])
     return softmax.outputs[0] if turned <= math.prod(right[-2:]) else None
-
-
-def _plain(node: Node) -> bool:
-    return node.domain in STANDARD and not node.mapped
-
-
-def _swapped(rank: int) -> list[int]:
-    """Dimensions with the last two exchanged."""
-    return [*range(rank - 2), rank - 1, rank - 2]

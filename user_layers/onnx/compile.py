@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,14 +13,14 @@ from firmware_sim.errors import CompileError
 from firmware_sim.shown import count
 from user_layers.bmodel.directory import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT, References
 from user_layers.layer_nets import layer_nets
-from user_layers.net.nodes import CALLER
+from user_layers.net.nodes import called
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.explain import explain
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
 from user_layers.onnx.int8 import Record
 from user_layers.onnx.load import Source, overridden, read_proto
-from user_layers.onnx.model import Value, shown
+from user_layers.onnx.model import Model, Value, shown
 from user_layers.onnx.own import FindGoldens
 from user_layers.onnx.precision import described
 from user_layers.onnx.trial import compared, run_random
@@ -172,16 +173,26 @@ def compile_model(
     notes: list[str] = []
     different: list[str] = []
     summary, shared, apart = "", toolkit, None
-    caller = CALLER.set(source.short)  # what messages call the place where a layer was added
-    try:
-        for number, one in enumerate(models):
+    with called(source.short):  # what messages call the place where a layer was added
+        for number in range(len(models)):  # enumerate would hold on to each
+            one = models[number]
             at = f", stage {number}" if len(models) > 1 else ""
             step(f"looking for layers{at}")
             built = build(one, name or source.name, custom=custom, toolkit=shared, cpu=cpu, int8=int8)
             shared, done = built.graph.toolkit, built.quantised
+            warned = explain(built).warning(source.place)
+            original = source.path if source.path is not None and not sets[number] else one
+            own = bool(custom) or any(node.is_own for node in one.nodes)
+            unread = not (dynamic or own or done)  # weights, by what comes behind the compiler
+            if unread and not built.narrow and original is not one:
+                one, built = _without_weights(one), replace(built, model=_without_weights(built.model))
+                models[number] = one
+                gc.collect()  # weights in rings, too
             step(f"compiling{at}")
             net = compile_net(built.graph, dynamic, opt=opt, report=report)
-            warned = explain(built).warning(source.place)
+            if unread and not layers:
+                built.graph.drop_constants()
+                gc.collect()
             about = [*described(built.narrow), *([warned] if warned else []), *(done.lines() if done else [])]
             net = _with_notes(net, about)
             if dynamic:
@@ -207,18 +218,20 @@ def compile_model(
             if check:
                 step(f"comparing with onnxruntime{at}")
                 known = goldens(shared.workspace) if goldens and shared.workspace else None
-                original = source.path if source.path is not None and not sets[number] else one
                 varying = {t.name for t in net.stages[0].outputs if t.varies}
                 found, wrong = compared(one, built, custom, original, inputs, got, known, varying, done)
                 lines += [f"{which}{line}" for line in found]
                 different += [f"{which}{line}" for line in wrong]
-    finally:
-        CALLER.reset(caller)
         if toolkit is None and shared is not None:
             shared.close()
     told = (*head, *lines, *dict.fromkeys(notes))
     record = None if done is None else Record.of(source, shapes, custom, int8 or Int8(done.table)).text()
     return CompiledModel(source.place, combine_stages(nets), data, summary, told, different, apart, record)
+
+
+def _without_weights(model: Model) -> Model:
+    """For what asks for nodes, values and single numbers alone: weights are large."""
+    return replace(model, constants={name: one for name, one in model.constants.items() if one.size == 1})
 
 
 def _with_notes(net: CompiledNet, lines: Sequence[str]) -> CompiledNet:

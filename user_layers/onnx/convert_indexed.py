@@ -8,7 +8,6 @@ the stream.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +21,7 @@ _PAIRS = 1 << 23  # of an index and a place that are compared
 _RUNNING = 2048  # numbers of a running sum: a square matrix
 _ROWS = 4096  # moves of rows that do not lie one behind the other
 _NO_PARAM = {"reserved": 0}
+_PRODUCT = {"trans_a": 0, "trans_b": 0, "alpha": 1.0}
 
 
 @converts("CumSum")
@@ -39,15 +39,14 @@ def running_sum(to: Lowering, node: Node) -> None:
     if node.attributes.get("reverse", 0):
         ones = ones.T
     do, x = Steps(to, node), to.tensor(node.inputs[0])
-    param = {"trans_a": 0, "trans_b": 0, "alpha": 1.0}
     rows = (1, n) if len(shape) == 1 else (math.prod(shape[:axis]), n, inner)
     if axis == len(shape) - 1 and len(shape) > 1:
-        to.simple("TPU_MATMUL", node, [x, do.numbers(ones.T, (n, n), "ones")], param)
+        to.simple("TPU_MATMUL", node, [x, do.numbers(ones.T, (n, n), "ones")], _PRODUCT)
         return
     sides = [do.shaped(x, rows), do.numbers(ones.T, (n, n), "ones")]
     if len(shape) > 1:
         sides = [do.numbers(ones, (n, n), "ones"), sides[0]]
-    to.simple("TPU_RESHAPE", node, [to.between("TPU_MATMUL", node, sides, param)], shape_param(shape))
+    to.simple("TPU_RESHAPE", node, [to.between("TPU_MATMUL", node, sides, _PRODUCT)], shape_param(shape))
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,11 @@ class _Axis:
     def pairs(self) -> int:
         return self.outer * self.places * self.count * self.inner
 
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The tensor's shape beside that of pairs, [outer, count, places, inner]."""
+        return self.outer, 1, self.places, self.inner
+
 
 def _axis(to: Lowering, node: Node) -> tuple[int, _Axis]:
     """Of the node's first input, and its second as the indices."""
@@ -77,7 +81,9 @@ def _axis(to: Lowering, node: Node) -> tuple[int, _Axis]:
 @converts("GatherElements")
 def gather_elements(to: Lowering, node: Node) -> None:
     """Along a single line a Gather; constant indices that go up or down by one along the last dimension are
-    rows of another length; else a comparison with all places."""
+    rows of another length; those that depend on the distance of row and column alone (as relative positions
+    do) are that behind a product, which has the element of each distance; else a comparison with all places.
+    An infinity or a NaN reaches a product's whole row."""
     axis, along = _axis(to, node)
     indices = to.constant(node.inputs[1])
     shape = to.shape(node.outputs[0])
@@ -91,11 +97,19 @@ def gather_elements(to: Lowering, node: Node) -> None:
     if indices is not None and axis == len(shape) - 1:
         found = _skewed(indices, along.places)
         if found is not None:
-            _slide(to, node, found, along)
+            _slide(to, node, found, to.tensor(node.inputs[0]), along.places)
             return
     to.need_float(node.inputs[0])
+    apart = None if indices is None or axis != len(shape) - 1 else _by_distance(indices, along.places)
+    if apart is not None:
+        of_each, found = apart
+        ones = np.zeros((along.places, len(of_each)), np.float32)
+        ones[of_each, range(len(of_each))] = 1
+        sides = [to.tensor(node.inputs[0]), do.numbers(ones, ones.shape, "distances")]
+        _slide(to, node, found, to.between("TPU_MATMUL", node, sides, _PRODUCT), len(of_each))
+        return
     here = _places(to, node, indices, along)
-    data = do.shaped(to.tensor(node.inputs[0]), (along.outer, 1, along.places, along.inner))
+    data = do.shaped(to.tensor(node.inputs[0]), along.lines)
     zero = do.numbers([0.0], (1,), "zero")
     chosen = do.reduced("Sum", to.between("TPU_WHERE", node, [here, data, zero], _NO_PARAM), [2], keep=0)
     if indices is None:  # where it is out of range nothing is chosen, and the result is NaN
@@ -126,10 +140,15 @@ def _places(to: Lowering, node: Node, indices: Array | None, along: _Axis) -> st
         index = do.numbers(whole, shape, "indices")
     else:
         given = to.between("TPU_CAST", node, [to.tensor(node.inputs[1])], {"to": 0})
-        below = do.two("LESS", given, do.numbers([0], (1,), "below"))
-        index = do.shaped(do.two("ADD", given, do.by("MUL", below, float(along.places))), shape)
+        index = do.shaped(_from_the_end(do, given, along.places), shape)
     every = do.numbers(range(along.places), (1, 1, along.places, 1), "places")
     return do.two("EQUAL", index, every)
+
+
+def _from_the_end(do: Steps, index: str, places: int) -> str:
+    """Indices, negative ones counted from the end."""
+    below = do.two("LESS", index, do.numbers([0], (1,), "below"))
+    return do.two("ADD", index, do.by("MUL", below, float(places)))
 
 
 @dataclass(frozen=True)
@@ -157,14 +176,31 @@ def _skewed(indices: Array, places: int) -> _Skewed | None:
     return _Skewed(int(one[0, 0]), step, slope < 0)
 
 
-def _slide(to: Lowering, node: Node, found: _Skewed, along: _Axis) -> None:
+def _by_distance(indices: Array, places: int) -> tuple[Array, _Skewed] | None:
+    """Constant indices [..., rows, columns], alike for all before rows, that depend on column - row alone, or
+    on column + row: the place for each of these, from the least on, and how results are taken of them."""
+    if indices.ndim < 2 or min(indices.shape[-2:]) < 2:
+        return None
+    rows, columns = indices.shape[-2:]
+    flat = indices.reshape(-1, rows, columns)
+    one = np.where(flat[0] < 0, flat[0] + places, flat[0])
+    if (flat != flat[0]).any() or not ((one >= 0) & (one < places)).all():
+        return None
+    if (one[1:, 1:] == one[:-1, :-1]).all():
+        return np.concatenate([one[:0:-1, 0], one[0]]), _Skewed(rows - 1, -1, False)
+    if (one[1:, :-1] == one[:-1, 1:]).all():
+        return np.concatenate([one[0], one[1:, -1]]), _Skewed(0, 1, False)
+    return None
+
+
+def _slide(to: Lowering, node: Node, found: _Skewed, tensor: str, places: int) -> None:
     """Rows of so many places, read as longer or shorter ones: all that is taken begins in one column then."""
-    shape = to.shape(node.inputs[0])
-    rows, columns, do = shape[-2], along.count, Steps(to, node)
+    shape = to.shape(node.outputs[0])
+    rows, columns, do = shape[-2], shape[-1], Steps(to, node)
     before = math.prod(shape[:-2])
-    length, start = along.places + found.step, found.first - (columns - 1 if found.falling else 0)
-    tensor = do.shaped(to.tensor(node.inputs[0]), (before, rows * along.places))
-    lacking = start + rows * length - rows * along.places
+    length, start = places + found.step, found.first - (columns - 1 if found.falling else 0)
+    tensor = do.shaped(tensor, (before, rows * places))
+    lacking = start + rows * length - rows * places
     if lacking > 0:
         ends = {"before": [0] * 8, "after": [0, lacking, *[0] * 6]}
         tensor = to.between("TPU_PAD", node, [tensor], {"mode": 0, **ends, "value": 0.0, "bits": 0})
@@ -192,7 +228,7 @@ def scatter_elements(to: Lowering, node: Node) -> None:
     if reduction not in ("none", "add", b"none", b"add"):
         raise Unsupported(f"the reduction {reduction!r}")
     added = reduction in ("add", b"add")
-    _, along = _axis(to, node)
+    axis, along = _axis(to, node)
     indices, do = to.constant(node.inputs[1]), Steps(to, node)
     shape, data = to.shape(node.outputs[0]), to.tensor(node.inputs[0])
     flat = None if indices is None else indices.reshape(along.outer, along.count, along.inner)
@@ -202,13 +238,9 @@ def scatter_elements(to: Lowering, node: Node) -> None:
         if not added and (matrix.sum(1) > 1).any():
             raise Unsupported("several updates for one element")
         updates = do.shaped(to.tensor(node.inputs[2]), (along.count, along.inner))
-        param = {"trans_a": 0, "trans_b": 0, "alpha": 1.0}
         sides = [do.numbers(matrix, matrix.shape, "places"), updates]
-        found = do.shaped(to.between("TPU_MATMUL", node, sides, param), shape)
-        hit_shape = [
-            along.places if n == along.places and i == _place(node, shape) else 1 for i, n in enumerate(shape)
-        ]
-        hit = do.numbers(matrix.max(1), hit_shape, "hit")
+        found = do.shaped(to.between("TPU_MATMUL", node, sides, _PRODUCT), shape)
+        hit = do.numbers(matrix.max(1), [n if i == axis else 1 for i, n in enumerate(shape)], "hit")
     else:
         here = _places(to, node, indices, along)
         updates = do.shaped(to.tensor(node.inputs[2]), (along.outer, along.count, 1, along.inner))
@@ -220,19 +252,13 @@ def scatter_elements(to: Lowering, node: Node) -> None:
             inside = do.reduced("Min", do.reduced("Max", here, [2]), [1])
             ends = [do.numbers([value], (1,), what) for value, what in ((0, "inside"), (np.nan, "outside"))]
             blank = to.between("TPU_WHERE", node, [inside, *ends], _NO_PARAM)
-            whole = do.shaped(data, (along.outer, 1, along.places, along.inner))
-            data = do.shaped(do.two("ADD", whole, blank), shape)
-            found = do.shaped(
-                do.two("ADD", do.shaped(found, (along.outer, 1, along.places, along.inner)), blank), shape
+            data, found = (
+                do.shaped(do.two("ADD", do.shaped(one, along.lines), blank), shape) for one in (data, found)
             )
     if added:
         do.last("ADD", data, found)
     else:
         to.simple("TPU_WHERE", node, [hit, found, data], _NO_PARAM)
-
-
-def _place(node: Node, shape: Sequence[int]) -> int:
-    return axis_of(int(node.attributes.get("axis", 0)), len(shape))
 
 
 @converts("GatherND")
@@ -254,7 +280,7 @@ def gather_rows(to: Lowering, node: Node) -> None:
 
 @converts("ScatterND")
 def scatter_rows(to: Lowering, node: Node) -> None:
-    """Rows at constant indices in the place of others: a Gather out of both."""
+    """Rows at constant indices in the place of others: a Gather out of both, or parts side by side."""
     if node.attributes.get("reduction", "none") not in ("none", b"none"):
         raise Unsupported(f"the reduction {node.attributes['reduction']!r}")
     indices = to.known(node, 1)
@@ -262,6 +288,9 @@ def scatter_rows(to: Lowering, node: Node) -> None:
     shape, named = to.shape(node.inputs[0]), indices.shape[-1]
     count, width = math.prod(shape[:named]), math.prod(shape[named:])
     rows, do = _rows(indices, shape), Steps(to, node)
+    if (box := _box(rows, shape[:named])) is not None:
+        _assign(to, node, box)
+        return
     if len(np.unique(rows)) < len(rows):
         raise Unsupported("several updates for one element")
     source = np.arange(count)
@@ -283,6 +312,35 @@ def _rows(indices: Array, shape: tuple[int, ...]) -> Array:
     return rows
 
 
+def _box(rows: Array, extents: tuple[int, ...]) -> list[range] | None:
+    """The ranges whose products are these rows, one after the other; None for others."""
+    if not len(rows):
+        return None
+    places = np.array(np.unravel_index(rows, extents))
+    box = [range(int(first), int(last) + 1) for first, last in zip(places.min(1), places.max(1), strict=True)]
+    if math.prod(map(len, box)) != len(rows):
+        return None
+    every = np.ravel_multi_index(np.ix_(*box), extents).reshape(-1)
+    return box if np.array_equal(every, rows) else None
+
+
+def _assign(to: Lowering, node: Node, box: list[range]) -> None:
+    """What is assigned to a slice lies between what remains of each axis: no list of rows, however many."""
+    shape, do = to.shape(node.inputs[0]), Steps(to, node)
+    around, pieces = to.tensor(node.inputs[0]), []
+    for axis, (kept, extent) in enumerate(zip(box, shape, strict=False)):
+        ends = ((0, kept.start), (kept.stop, extent))
+        pieces.append([_cut(to, node, around, axis, *end) if end[0] < end[1] else None for end in ends])
+        if len(kept) < extent:
+            around = _cut(to, node, around, axis, kept.start, kept.stop)
+    made = do.shaped(to.tensor(node.inputs[2]), (*map(len, box), *shape[len(box) :]))
+    for axis, (before, after) in reversed(list(enumerate(pieces))):
+        parts = [one for one in (before, made, after) if one is not None]
+        if len(parts) > 1:
+            made = to.between("TPU_CONCAT", node, parts, {"axis": axis})
+    to.simple("TPU_RESHAPE", node, [made], shape_param(shape))
+
+
 def _few(rows: Array) -> None:
     """Raises Unsupported for more moves than pay: rows that lie one behind the other are one."""
     moves = 1 + int((np.diff(rows) != 1).sum())
@@ -301,8 +359,7 @@ def one_hot(to: Lowering, node: Node) -> None:
     if not to.is_float(node.inputs[0]):
         given = to.between("TPU_CAST", node, [given], {"to": 0})
     index = do.shaped(given, (*places[:axis], 1, *places[axis:]))
-    below = do.two("LESS", index, do.numbers([0], (1,), "below"))
-    index = do.two("ADD", index, do.by("MUL", below, float(depth)))
+    index = _from_the_end(do, index, depth)
     every = do.numbers(range(depth), [depth if i == axis else 1 for i in range(len(shape))], "classes")
     here = do.two("EQUAL", index, every)
     values = to.tensor(node.inputs[2])

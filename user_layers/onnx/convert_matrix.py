@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from user_layers.net.functions import BINARY
+from user_layers.net.functions import BINARY, UNARY
 from user_layers.onnx.attention import ATTENTION
 from user_layers.onnx.channels import CHANNEL_NORM
 from user_layers.onnx.convert_elementwise import binary
 from user_layers.onnx.convert_movement import shape_param
-from user_layers.onnx.convert_window import whole_planes
+from user_layers.onnx.convert_window import whole, whole_planes
 from user_layers.onnx.einsum import terms_of
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
-from user_layers.onnx.model import Node
+from user_layers.onnx.model import Array, Node
 from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
 
 
@@ -25,11 +27,45 @@ def matmul(to: Lowering, node: Node) -> None:
     to.need_float(*node.inputs)
     names = [to.tensor(name) for name in node.inputs]
     param = {"trans_a": 0, "trans_b": 0, "alpha": float(node.attributes.get("alpha", 1.0))}
+    if (joined := _one_row_for_many(to, node)) is not None:
+        row = to.between("TPU_RESHAPE", node, names[:1], shape_param(joined.left))
+        columns = to.add_const(joined.right, f"{node.inputs[1]}:columns")
+        made = to.between("TPU_MATMUL", node, [row, columns], param)
+        to.simple("TPU_RESHAPE", node, [made], shape_param(to.shape(node.outputs[0])))
+        return
     if to.shape(node.outputs[0]):
         to.simple("TPU_MATMUL", node, names, param)
         return
     row = to.between("TPU_RESHAPE", node, names[:1], shape_param((1, *to.shape(node.inputs[0]))))
     to.simple("TPU_MATMUL", node, [row, names[1]], param)  # two vectors
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """Operands of a product with more columns in fewer batches."""
+
+    left: tuple[int, ...]
+    right: Array
+
+
+def _one_row_for_many(to: Lowering, node: Node) -> _Joined | None:
+    """A row that several constant matrices follow (one for each class of a capsule, say): their columns are
+    those of one matrix."""
+    left, right = to.shape(node.inputs[0]), to.constant(node.inputs[1])
+    if right is None or len(node.inputs) > 2 or min(len(left), right.ndim) < 2 or left[-2] != 1:
+        return None
+    ahead = max(len(left), right.ndim) - 2
+    rows = (*(1,) * (ahead + 2 - len(left)), *left)
+    matrices = right.reshape(*(1,) * (ahead + 2 - right.ndim), *right.shape)
+    kept = ahead  # batches that the row has one of its own for, or that are not many
+    while kept and rows[kept - 1] == 1:
+        kept -= 1
+    many = math.prod(matrices.shape[kept:ahead])
+    if many == 1:
+        return None
+    k, n = right.shape[-2:]
+    columns = np.moveaxis(matrices.reshape(*matrices.shape[:kept], many, k, n), kept, kept + 1)
+    return _Joined((*rows[:kept], 1, k), columns.reshape(*columns.shape[:-2], many * n))
 
 
 @converts("Einsum")
@@ -86,7 +122,8 @@ REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "Log
 
 @converts(*(f"Reduce{name}" for name in REDUCTIONS))
 def reduce(to: Lowering, node: Node) -> None:
-    """TPU_REDUCE; the mean of whole planes is a pool, and a reduction over no axes a copy."""
+    """TPU_REDUCE; what is made of sums or maxima of whole planes is a pool, which has a local version; a
+    reduction over no axes is a copy."""
     to.need_float(node.inputs[0])
     axes = _axes(to, node)
     if axes is None:
@@ -94,12 +131,33 @@ def reduce(to: Lowering, node: Node) -> None:
         return
     keep = int(node.attributes.get("keepdims", 1)) or not to.shape(node.outputs[0])
     planes = len(to.shape(node.inputs[0])) == 4 and {axis % 4 for axis in axes} == {2, 3}
-    if node.op == "ReduceMean" and planes and keep:
-        whole_planes(to, node, average=True)  # which has a local version
+    if planes and keep and node.op in _PLANES:
+        _planes(to, node)
         return
     param = {"kind": REDUCTIONS.index(node.op.removeprefix("Reduce")), "axes_num": len(axes)}
     fields = {"axes": [*axes, *[0] * (8 - len(axes))], "keep_dims": int(keep)}
     one(to, node, "TPU_REDUCE", [to.tensor(node.inputs[0])], {**param, **fields})
+
+
+_PLANES = ("ReduceMean", "ReduceMax", "ReduceSum", "ReduceSumSquare", "ReduceL2")
+
+
+def _planes(to: Lowering, node: Node) -> None:
+    """Of whole planes, with all dimensions."""
+    if node.op in ("ReduceMean", "ReduceMax"):
+        whole_planes(to, node, average=node.op == "ReduceMean")
+        return
+    planes = to.tensor(node.inputs[0])
+    if node.op != "ReduceSum":
+        planes = to.between("TPU_BINARY", node, *binary(to, planes, planes, "MUL"))
+    mean = to.between("TPU_POOL", node, [planes], whole(average=True))
+    count = float(math.prod(to.shape(node.inputs[0])[2:]))
+    times = {"value": count, "binary_op": BINARY["MUL"], "inversed": 0}
+    if node.op == "ReduceL2":
+        total = to.between("TPU_CONST_BINARY", node, [mean], times)
+        to.simple("TPU_UNARY", node, [total], {"unary_op": UNARY["SQRT"], "a": 0.0, "b": 0.0})
+    else:
+        to.simple("TPU_CONST_BINARY", node, [mean], times)
 
 
 def one(to: Lowering, node: Node, op: str, inputs: list[str], param: dict[str, object]) -> None:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from user_layers.onnx.fold import drops
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Node
 from user_layers.onnx.tokens import TURN
+from user_layers.onnx.views import RESHAPES
 
 _OPERANDS = 16  # inputs, and outputs, of one layer
 _LAST = np.iinfo(np.int32).max
@@ -28,7 +30,7 @@ def _dims(values: Sequence[int]) -> list[int]:
     return [*(int(v) for v in values), *[0] * (8 - len(values))]
 
 
-@converts("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+@converts(*RESHAPES)
 def reshape(to: Lowering, node: Node) -> None:
     """All of these are the same elements under another shape, which follows the input's in a dynamic net."""
     before, after = (to.shape(name) for name in (node.inputs[0], node.outputs[0]))
@@ -71,9 +73,9 @@ def copy(to: Lowering, node: Node) -> None:
 @converts("Dropout")
 def dropout(to: Lowering, node: Node) -> None:
     """A copy, and a mask that keeps everything, unless it is for training."""
-    training = to.known(node, 2)
-    ratio = to.known(node, 1)
-    if training is not None and training.any() and (ratio is None or ratio.any()):
+    for operand in (1, 2):
+        to.known(node, operand)
+    if drops(to.model, node):
         raise Unsupported("training")
     to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
     if len(node.outputs) > 1 and node.outputs[1]:

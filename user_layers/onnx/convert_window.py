@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from firmware_sim.isa.layout import CHANNELS_MAX
 from user_layers.net import phases
 from user_layers.onnx.lower import Lowering, Unsupported, converts, reshape_param
 from user_layers.onnx.model import Array, Node
-from user_layers.onnx.unfold import MAX_CHANNELS, Axis, Problem, rows_fold, unfold_param, unfolded_weights
+from user_layers.onnx.unfold import Axis, Problem, rows_fold, unfold_param, unfolded_weights
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> N
     n, c, d, h, w = to.shape(node.inputs[0])
     _, out_c, length, out_h, out_w = to.shape(node.outputs[0])
     along, *axes = axes_of(node, (d, h, w), weights.shape[2:])
-    if (groups > 1 and along != Axis(1)) or c * along.kernel > MAX_CHANNELS:
+    if (groups > 1 and along != Axis(1)) or c * along.kernel > CHANNELS_MAX:
         _conv_by_planes(to, node, weights, groups)
         return
     bias = to.known(node, 2) is not None
@@ -273,16 +274,16 @@ def global_pool(to: Lowering, node: Node) -> None:
         return
     n, c, d, h, w = shape
     flat = to.between("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], reshape_param(n, c, d * h, w))
-    made = to.between("TPU_POOL", node, [flat], _whole(average))
+    made = to.between("TPU_POOL", node, [flat], whole(average))
     to.simple("TPU_RESHAPE", node, [made], reshape_param(n, c, 1, 1, 1))
 
 
 def whole_planes(to: Lowering, node: Node, average: bool) -> None:
     """The average or the maximum of each plane, with all dimensions."""
-    to.simple("TPU_POOL", node, [to.tensor(node.inputs[0])], _whole(average))
+    to.simple("TPU_POOL", node, [to.tensor(node.inputs[0])], whole(average))
 
 
-def _whole(average: bool) -> dict[str, int]:
+def whole(average: bool) -> dict[str, int]:
     """The parameters of TPU_POOL for a whole plane."""
     window = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0))
     return {"mode": int(average), "whole": 1, **window.fields()}
@@ -342,7 +343,7 @@ def _transposed_volumes(to: Lowering, node: Node, weights: Array, along: Axis, p
     if param["groups"] > 1 or along.dilation > 1:
         raise Unsupported("a transposed convolution of volumes with groups, or dilated along d")
     depth = phases.Axis(d, length, along.kernel, along.stride, along.before)
-    if min(depth.pads) < 0 or c * depth.taps > MAX_CHANNELS:
+    if min(depth.pads) < 0 or c * depth.taps > CHANNELS_MAX:
         raise Unsupported(
             "a transposed convolution of volumes that leaves out whole planes, or of many channels"
         )

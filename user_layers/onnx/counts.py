@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from user_layers.graph.prepared import free_name
 from user_layers.onnx.fold import needed
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 from user_layers.onnx.proto import element_type
@@ -82,7 +83,7 @@ class _Counting:
 
     def _operands(self, node: Node) -> Sequence[int]:
         """The inputs that are to be float32, where the node is one that may compute in it."""
-        if node.mapped or node.domain not in STANDARD or len(node.makes) != 1 or node.captured:
+        if not node.is_plain or len(node.makes) != 1 or node.captured:
             return ()
         which = (0,) if node.op in _REDUCED else (0, 1)
         if len(node.inputs) < len(which) or not all(self._is_whole(node.inputs[i]) for i in which):
@@ -130,9 +131,7 @@ class _Counting:
         self._nodes.append(Node("Cast", "", "", (source,), (target,), {"to": element_type(dtype)}))
 
     def _new(self, name: str, shape: tuple[int | str, ...] | None) -> str:
-        free = f"{name}:counted"
-        while free in self._values or free in self._constants:
-            free += "_"
+        free = free_name(f"{name}:counted", self._values, self._constants)
         self._values[free] = Value(free, shape, _FLOAT)
         return free
 

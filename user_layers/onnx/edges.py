@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from user_layers.onnx.model import STANDARD, Model, Node
-from user_layers.onnx.phases import PAD_MOST
+from firmware_sim.isa.layout import WINDOW_STEP_MAX
+from user_layers.onnx.model import Model, Node
 
 _SPATIAL = 2  # the first dimension with windows
 
@@ -23,7 +23,7 @@ def fold_edges(model: Model) -> Model:
     gone: set[str] = set()
     instead: dict[str, Node] = {}
     for node in model.nodes:
-        if not _is(node, "Conv") or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
+        if not node.is_a("Conv") or node.attributes.get("auto_pad", "NOTSET") != "NOTSET":
             continue
         name, folded = node.outputs[0], node
         pad = makers.get(node.inputs[0])
@@ -46,10 +46,6 @@ def fold_edges(model: Model) -> Model:
     return replace(model, nodes=tuple(nodes))
 
 
-def _is(node: Node, op: str) -> bool:
-    return node.op == op and node.domain in STANDARD and not node.mapped
-
-
 def _alone(model: Model, name: str) -> bool:
     """Whether one node reads a value, once, and nothing else does."""
     reader = model.only_reader(name)
@@ -64,7 +60,7 @@ def _with_pads(model: Model, conv: Node, pads: Sequence[int]) -> Node | None:
     rank = len(weights) - _SPATIAL
     dilations = conv.attributes.get("dilations", [1] * rank)
     reach = [(kernel - 1) * int(d) for kernel, d in zip(weights[_SPATIAL:], dilations, strict=True)]
-    if any(not 0 <= pad <= min(PAD_MOST, most) for pad, most in zip(pads, reach * 2, strict=True)):
+    if any(not 0 <= pad <= min(WINDOW_STEP_MAX, most) for pad, most in zip(pads, reach * 2, strict=True)):
         return None
     return replace(conv, attributes={**conv.attributes, "pads": list(pads)}, proto=None)
 
@@ -76,7 +72,7 @@ def _pads(conv: Node, rank: int) -> list[int]:
 def _padded(model: Model, conv: Node, pad: Node) -> Node:
     """The convolution of what a Pad reads; the same one where that is something else."""
     before, after = (model.value(name).fixed for name in (pad.inputs[0], pad.outputs[0]))
-    if not _is(pad, "Pad") or before is None or after is None or len(before) <= _SPATIAL:
+    if not pad.is_a("Pad") or before is None or after is None or len(before) <= _SPATIAL:
         return conv
     values = [model.constants.get(name) for name in pad.inputs[1:] if name]
     mode, filling = pad.attributes.get("mode", "constant"), pad.attributes.get("value", 0.0)
@@ -102,7 +98,7 @@ def _padded(model: Model, conv: Node, pad: Node) -> Node:
 def _cut(model: Model, conv: Node, cut: Node) -> Node:
     """The convolution that makes what a Slice leaves of its result; the same one where that cannot be."""
     whole, left = (model.value(name).fixed for name in (conv.outputs[0], cut.outputs[0]))
-    if not _is(cut, "Slice") or whole is None or left is None or len(whole) <= _SPATIAL:
+    if not cut.is_a("Slice") or whole is None or left is None or len(whole) <= _SPATIAL:
         return conv
     operands = [model.constants.get(name) if name else None for name in (*cut.inputs[1:5], *[""] * 4)[:4]]
     if any(name and name not in model.constants for name in cut.inputs[1:]):

@@ -14,7 +14,7 @@ import numpy as np
 
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Unsupported
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.onnx.model import Array, Model, Node, Value
 
 _AXES_ARE_INPUTS = 13  # the opset since which ReduceSum has its axes as an input
 
@@ -32,7 +32,7 @@ def write_einsum(model: Model) -> Model:
     constants, values = dict(model.constants), dict(model.values)
     nodes: list[Node] = []
     for node in model.nodes:
-        if node.op == "Einsum" and node.domain in STANDARD and not node.mapped:
+        if node.is_a("Einsum"):
             try:
                 terms, made, extents = terms_of(model, node)
             except Unsupported:
@@ -89,7 +89,7 @@ def _single_letters(model: Model, node: Node) -> tuple[list[tuple[str, list[int]
     text = str(node.attributes.get("equation", "")).replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
-    if node.op != "Einsum" or node.domain not in STANDARD or node.mapped or len(terms) != len(node.inputs):
+    if not node.is_a("Einsum") or len(terms) != len(node.inputs):
         return [], ""
     shapes = [model.value(name).fixed for name in node.inputs]
     found: list[list[tuple[str, int, int]]] = []  # of each operand: letter, axis, extent

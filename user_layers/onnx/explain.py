@@ -9,8 +9,8 @@ from typing import Any
 
 from firmware_sim.shown import count
 from user_layers.onnx.build import Built
-from user_layers.onnx.fuse import AFFINE, DOMAIN
-from user_layers.onnx.model import STANDARD, Node, shown
+from user_layers.onnx.fuse import AFFINE
+from user_layers.onnx.model import DOMAIN, STANDARD, Node, shown
 from user_layers.onnx.precision import described
 from user_layers.onnx.work import macs
 

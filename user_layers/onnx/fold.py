@@ -72,7 +72,7 @@ class _Walk:
         named = model.results | {name for node in model.nodes for name in node.captured}
         for node in model.nodes:
             node = replace(node, inputs=tuple(self._same.get(name, name) for name in node.inputs))
-            node = _cast_like(self._model, node)
+            node = _always(self._model, _cast_like(self._model, node))
             if all(name in constants for name in node.makes):
                 continue
             if node.mapped:
@@ -169,6 +169,19 @@ def _is_whole(known: Model, node: Node) -> bool:
     return steps is not None and bool(np.all(steps > 0))
 
 
+def _always(model: Model, node: Node) -> Node:
+    """A choice that is known, and the same for all elements, as the Identity that it is."""
+    chosen = model.constants.get(node.inputs[0]) if node.is_a("Where") else None
+    if chosen is None or chosen.size == 0 or chosen.min() != chosen.max():
+        return node
+    kept = node.inputs[1 if chosen.reshape(-1)[0] else 2]
+    if kept in model.constants or model.value(kept).fixed is None:
+        return node
+    if model.value(kept).fixed != model.value(node.outputs[0]).fixed:  # it is also repeated
+        return node
+    return replace(node, op="Identity", inputs=(kept,), proto=None)
+
+
 def _cast_like(model: Model, node: Node) -> Node:
     """CastLike as the Cast that it is: only the type of its second input matters. Not to float16, for which
     there is no layer inside a net."""
@@ -197,6 +210,18 @@ def is_random(node: Node) -> bool:
     if node.op in _RANDOM:
         return True
     return node.proto is not None and _holds_random(node.proto)
+
+
+def random_nodes(model: Model) -> list[Node]:
+    """The nodes that give something else each time: those that draw, and a Dropout for training."""
+
+    return [node for node in model.nodes if is_random(node) or (node.is_a("Dropout") and drops(model, node))]
+
+
+def drops(model: Model, node: Node) -> bool:
+    """Whether a Dropout leaves numbers out: one for training, with a ratio that is not 0."""
+    ratio, training = (model.constants.get(name) for name in (*node.inputs[1:3], "", "")[:2])
+    return training is not None and bool(training.any()) and (ratio is None or bool(ratio.any()))
 
 
 def _holds_random(proto: Any) -> bool:

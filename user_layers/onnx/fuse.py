@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from user_layers.onnx.model import Array, Model, Node
+from user_layers.onnx.model import DOMAIN, STANDARD, Array, Model, Node
 
 AFFINE = "ChannelAffine"  # x * factor + summand for each channel: an operation of this compiler alone
-DOMAIN = "tpulayer.internal"
 _MOST = 1 << 24  # channels; each costs two numbers
 
 
@@ -84,9 +83,9 @@ def _affine_of(model: Model, node: Node) -> tuple[str, Affine] | None:
     channels = shape[1]
     if channels > _MOST:
         return None
-    if node.op == "BatchNormalization" and node.domain in ("", "ai.onnx"):
+    if node.op == "BatchNormalization" and node.domain in STANDARD:
         return batch_normalization(model, node, channels)
-    if node.op not in ("Add", "Sub", "Mul", "Div") or node.domain not in ("", "ai.onnx"):
+    if node.op not in ("Add", "Sub", "Mul", "Div") or node.domain not in STANDARD:
         return None
     if "axis" in node.attributes:  # before opset 7
         return None

@@ -13,7 +13,7 @@ import numpy as np
 
 from firmware_sim.chip import NPU_NUM
 from firmware_sim.isa.timing import convolution
-from user_layers.onnx.model import STANDARD, Array, Model, Node
+from user_layers.onnx.model import Array, Model, Node
 
 _LOADED = 50  # bytes of weights in a cycle
 _GAIN = 0.9  # of the cycles at most, for it to be worth the memory
@@ -29,7 +29,7 @@ def join_groups(model: Model) -> Model:
 
 def _joined(model: Model, node: Node, constants: dict[str, Array]) -> Node:
     groups = int(node.attributes.get("group", 1))
-    if node.op != "Conv" or node.domain not in STANDARD or node.mapped or groups == 1:
+    if not node.is_a("Conv") or groups == 1:
         return node
     weights, made = model.constants.get(node.inputs[1]), model.value(node.outputs[0]).fixed
     shape = model.value(node.inputs[0]).fixed

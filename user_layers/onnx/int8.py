@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.shown import count
-from user_layers.net.nodes import CALLER
+from user_layers.net.nodes import called
 from user_layers.onnx.build import build
 from user_layers.onnx.custom import parse_map
 from user_layers.onnx.load import Source, read_proto
@@ -148,13 +148,12 @@ def float_graph(
     from user_layers.onnx.command import parse_shapes
 
     model = source.load(read_proto(proto), parse_shapes(shapes))
-    caller = CALLER.set(source.short)
     own = toolkit or Toolkit(check="off")  # numbers are wanted here, of a model that compiling checks
     try:
-        targets = source.mapped(parse_map(custom))
-        yield build(model, source.name, custom=targets, toolkit=own, integers=False).graph
+        with called(source.short):
+            targets = source.mapped(parse_map(custom))
+            yield build(model, source.name, custom=targets, toolkit=own, integers=False).graph
     finally:
-        CALLER.reset(caller)
         if toolkit is None:
             own.close()
 
@@ -176,7 +175,7 @@ def run_calibrate(
 
         def given() -> Iterator[Mapping[str, Any]]:
             nonlocal samples
-            for batch in batches(options.data, graph, options.pictures):
+            for batch in batches(options.data, graph.input_shapes, options.pictures):
                 samples += batch.count
                 yield batch.inputs
 

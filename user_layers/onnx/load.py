@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from user_layers.onnx.custom import MapFunction
 
+_MMAP_THRESHOLD = -3  # of malloc.h
 _SMALL = 4096  # elements of a constant that inference of shapes may read
 _KINDS = {
     "sequence_type": "sequence",
@@ -82,9 +85,17 @@ class Source:
         return {**self.calls, **(custom or {})}
 
 
+def _give_back() -> None:
+    """From now on the C library gives blocks of a mebibyte and more back to the system when they are freed.
+    By itself it keeps what is smaller than the largest one was: several times the weights."""
+    with contextlib.suppress(OSError, AttributeError):  # not glibc
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 20)
+
+
 def read_proto(model: str | Path | onnx.ModelProto) -> Any:
     """The onnx.ModelProto of a file, or the one given. Errors: MissingError, UsageError, ModelError."""
     onnx = _onnx()
+    _give_back()
     if isinstance(model, onnx.ModelProto):
         return model
     if not isinstance(model, (str, Path)):

@@ -19,9 +19,8 @@ from user_layers.graph.shapes import infer_layer
 from user_layers.net.net import NetTensorInfo
 from user_layers.net.nodes import LayerNode
 from user_layers.onnx.apart import check_part
-from user_layers.onnx.fuse import DOMAIN
 from user_layers.onnx.load import infer_values
-from user_layers.onnx.model import CUSTOM_DOMAIN, STANDARD, Array, Model, Node, Value
+from user_layers.onnx.model import CUSTOM_DOMAIN, DOMAIN, STANDARD, Array, Model, Node, Value
 from user_layers.onnx.partition import Part, Reason
 from user_layers.onnx.proto import part_proto, serialized, since_version, with_oldest_opset
 from user_layers.onnx.types import held_as, is_computed, net_shape, obstacle, to_net

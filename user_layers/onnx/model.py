@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ Array = npt.NDArray[Any]
 
 STANDARD = ("", "ai.onnx")  # both names of ONNX's own domain
 CUSTOM_DOMAIN = "tpulayer"
+DOMAIN = "tpulayer.internal"  # operations of this compiler alone
 NARROW = ("float16", "bfloat16")  # floating-point types of 16 bits; numpy knows the second as no number
 
 
@@ -88,6 +89,20 @@ class Node:
         return f"{shown(kind)} with the output {shown(next(iter(self.makes), '(none)'))}"
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is an operation of ONNX's own, and stays one."""
+        return self.domain in STANDARD and not self.mapped
+
+    def is_a(self, *ops: str) -> bool:
+        """Whether it is plain, and one of these."""
+        return self.op in ops and self.is_plain
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is plain, or one of this compiler's own."""
+        return self.domain in (*STANDARD, DOMAIN) and not self.mapped
+
+    @property
     def is_own(self) -> bool:
         """Whether it becomes what the user says: mapped, or a layer of the user's by its domain."""
         return self.mapped or self.domain == CUSTOM_DOMAIN
@@ -150,6 +165,20 @@ class Model:
         """The values that nodes make whose shapes were observed, in order."""
         made = (self.value(name) for node in self.nodes for name in node.makes)
         return tuple(value for value in made if value.observed)
+
+    def with_instead(
+        self,
+        instead: Mapping[str, Sequence[Node]],
+        constants: Mapping[str, Array],
+        values: Mapping[str, Value],
+    ) -> Model:
+        """The model with other nodes, or none, in the place of those whose first outputs are named."""
+        nodes = (
+            one
+            for node in self.nodes
+            for one in (instead.get(node.outputs[0], (node,)) if node.outputs else (node,))
+        )
+        return replace(self, nodes=tuple(nodes), constants=constants, values=values) if instead else self
 
     def value(self, name: str) -> Value:
         """A value by name; constants too."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from user_layers.onnx.model import STANDARD, Model, Node
+from user_layers.onnx.model import Model, Node
 
 
 def nest_concatenations(model: Model) -> Model:
@@ -16,7 +16,7 @@ def nest_concatenations(model: Model) -> Model:
     known: dict[tuple[str, ...], tuple[str, int]] = {}  # by inputs: the result and the axis
     nodes: list[Node] = []
     for node in model.nodes:
-        if node.op == "Concat" and node.domain in STANDARD and not node.mapped:
+        if node.is_a("Concat"):
             shape = model.value(node.outputs[0]).shape
             axis = int(node.attributes.get("axis", 1))  # before opset 4 it had a default
             axis += len(shape) if axis < 0 and shape is not None else 0

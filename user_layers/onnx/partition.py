@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from firmware_sim.errors import CompileError
 from user_layers.onnx.model import Model, Node
+from user_layers.onnx.work import macs
 
 
 @dataclass(frozen=True)
@@ -52,19 +53,47 @@ def partition(
     """Parts in an order in which they can run: alternately all that can run on the TPU, all on the CPU.
 
     refused: nodes (by index) without a layer. obstacle: why the device cannot hold a value, or None.
-    most: inputs, and outputs, of one part on the CPU; larger parts are cut. operands: what the layers of a
+    most: inputs, and outputs, of one part on the CPU; larger parts are cut, and those that cannot be draw in
+    what makes their inputs for them alone, but products. operands: what the layers of a
     node take, where that is not all that the node reads. varying: outputs whose shapes vary; parts on the CPU
     that make some make no others. What no output depends on is left out.
     Errors: CompileError when nodes that cannot be cut apart have more.
     """
     reasons = dict(refused)
+    drawn: set[int] = set()
     while True:
         wires = _Wires(model, {i: names for i, names in (operands or {}).items() if i not in reasons})
         pulled = dict(reasons)
-        clusters = _clusters(wires, pulled, obstacle)
-        if len(pulled) == len(reasons) or not operands:
+        clusters = _clusters(wires, pulled, obstacle, drawn)
+        more = _drawn_in(wires, clusters, pulled, most)
+        if not more and (len(pulled) == len(reasons) or not operands):
             return _ordered(wires, clusters, pulled, most, varying)
-        reasons = pulled  # the nodes pulled in read all that they read
+        drawn |= more
+        reasons = pulled | dict.fromkeys(more, Reason(_MANY.format(most), follows=True))
+        # The nodes pulled in read all that they read.
+
+
+_MANY = "it makes one of more than {} values that nodes which cannot be parted read"
+
+
+def _drawn_in(wires: _Wires, clusters: list[list[int]], reasons: Mapping[int, Reason], most: int) -> set[int]:
+    """What makes inputs of clusters on the CPU that have too many of them, and of nothing else."""
+    found: set[int] = set()
+    for cluster in clusters:
+        if cluster[0] not in reasons:
+            continue
+        part, inside = wires.part(cluster, {}), set(cluster)
+        if len(part.inputs) <= most:
+            continue
+        for index in {wires.maker[name] for name in part.inputs if name in wires.maker}:
+            node = wires.model.nodes[index]
+            alone = all(
+                name not in wires.model.results and inside.issuperset(wires.readers.get(name, ()))
+                for name in node.makes
+            )
+            if alone and index not in reasons and not node.is_own and not macs(wires.model, node):
+                found.add(index)
+    return found
 
 
 def _ordered(
@@ -179,16 +208,21 @@ def _fits(part: Part, most: int) -> bool:
 
 
 def _clusters(
-    wires: _Wires, reasons: dict[int, Reason], obstacle: Callable[[str], str | None]
+    wires: _Wires,
+    reasons: dict[int, Reason],
+    obstacle: Callable[[str], str | None],
+    drawn: Collection[int],
 ) -> list[list[int]]:
     """Nodes that stay together, in an order in which they can run; `reasons` grows by those pulled in.
 
-    A value that the device cannot hold ties its maker to its readers as they are tied to it: what is then
-    connected in both directions stays together, with all that lies between.
+    A value that the device cannot hold ties its maker to its readers as they are tied to it, and so is a node
+    that was drawn in: what is then connected in both directions stays together, with all that lies between.
     """
     together: dict[int, set[int]] = {index: set() for index in wires.nodes}
     for name, maker in sorted(wires.maker.items(), key=lambda item: item[1]):
         readers = wires.readers.get(name, [])
+        if maker in drawn:
+            together[maker].update(readers)
         why = obstacle(name) if readers else None
         if why is None:
             continue

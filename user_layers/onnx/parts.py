@@ -14,8 +14,7 @@ import numpy as np
 
 from firmware_sim.chip import NPU_NUM
 from user_layers.onnx.channels import ONE_BY_ONE
-from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.onnx.model import Array, Model, Node, Value
 from user_layers.onnx.views import cut_of
 
 _MACS = 32  # multiply-accumulates of a lane in a cycle, fp32
@@ -48,13 +47,12 @@ def split_convolutions(model: Model) -> Model:
         for reader in model.consumers[chain[-1].outputs[0]]:
             instead.update((name, []) for name in reader.makes)
         instead[conv.outputs[0]] = made
-    nodes = (one for node in model.nodes for one in instead.get(node.outputs[0], [node]))
-    return replace(model, nodes=tuple(nodes), constants=constants, values=values) if instead else model
+    return model.with_instead(instead, constants, values)
 
 
 def _chain(model: Model, conv: Node) -> list[Node]:
     """A convolution with constant weights and the functions behind it that alone read what is before them."""
-    if conv.op != "Conv" or conv.domain not in STANDARD or conv.mapped:
+    if not conv.is_a("Conv"):
         return []
     if conv.attributes.get("group", 1) != 1 or any(n not in model.constants for n in conv.inputs[1:] if n):
         return []
@@ -69,12 +67,7 @@ def _chain(model: Model, conv: Node) -> list[Node]:
         node = readers[0]
         if len(readers) > 1 or node.op not in ONE_BY_ONE:
             return chain
-        if (
-            node.mapped
-            or node.domain not in (*STANDARD, DOMAIN)
-            or len(node.makes) != 1
-            or len(node.reads) > 1
-        ):
+        if not node.is_known or len(node.makes) != 1 or len(node.reads) > 1:
             return chain
         chain.append(node)
 
@@ -85,12 +78,7 @@ def _parts(model: Model, last: Node) -> list[_Part] | None:
     shape = model.value(name).fixed
     found: list[_Part] = []
     for node in model.consumers.get(name, ()):
-        if (
-            node.op not in ("Split", "Slice")
-            or node.domain not in STANDARD
-            or node.mapped
-            or node.inputs[0] != name
-        ):
+        if not node.is_a("Split", "Slice") or node.inputs[0] != name:
             return None
         for made in node.makes:
             after = model.value(made).fixed

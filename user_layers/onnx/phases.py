@@ -12,13 +12,13 @@ from dataclasses import replace
 import numpy as np
 
 from firmware_sim.chip import NPU_NUM
+from firmware_sim.isa.layout import WINDOW_STEP_MAX
 from user_layers.net.phases import Axis, phases
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.onnx.model import Array, Model, Node, Value
 
 _MACS = 32  # multiply-accumulates of a lane in a cycle, fp32
 _MOVED = 8  # cycles for an element that goes through DepthToSpace or a Transpose, its way to DDR included
 _LINE = 3  # dimensions of the weights of lines
-PAD_MOST = 15  # of a convolution
 
 
 def split_phases(model: Model) -> Model:
@@ -79,7 +79,7 @@ def _by_phases(
 
 def _axes(model: Model, node: Node) -> tuple[Axis, Axis] | None:
     """Both axes of a transposed convolution that takes fewer cycles by phases; None for any other node."""
-    if node.op != "ConvTranspose" or node.domain not in STANDARD or node.mapped:
+    if not node.is_a("ConvTranspose"):
         return None
     weights = model.constants.get(node.inputs[1])
     known = [name in model.constants for name in node.inputs[2:] if name]
@@ -115,4 +115,4 @@ def _axes(model: Model, node: Node) -> tuple[Axis, Axis] | None:
 
 
 def _possible(axis: Axis) -> bool:
-    return axis.out % axis.stride == 0 and all(0 <= pad <= PAD_MOST for pad in axis.pads)
+    return axis.out % axis.stride == 0 and all(0 <= pad <= WINDOW_STEP_MAX for pad in axis.pads)

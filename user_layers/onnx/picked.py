@@ -14,7 +14,7 @@ import numpy as np
 
 from firmware_sim.isa import timing
 from user_layers.onnx.fold import needed
-from user_layers.onnx.model import STANDARD, Array, Model, Node
+from user_layers.onnx.model import Array, Model, Node
 from user_layers.onnx.parts import MOVED
 from user_layers.onnx.views import Picked, picked_channels
 
@@ -90,7 +90,7 @@ def _readers(model: Model, name: str) -> tuple[list[Node], list[Node]]:
     """Convolutions whose weights can choose, and the others."""
     found: tuple[list[Node], list[Node]] = ([], [])
     for node in model.consumers.get(name, ()):
-        plain = node.op == "Conv" and node.domain in STANDARD and not node.mapped and not node.captured
+        plain = node.is_a("Conv") and not node.captured
         weights = model.constants.get(node.inputs[1]) if plain else None
         fits = (
             weights is not None

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.model import STANDARD, Array, Model, Node
+from user_layers.onnx.model import DOMAIN, Array, Model, Node
 
 PIXELS = "Pixels"  # what TPU_PIXELS does: an operation of this compiler alone
 CHANNELS = 4  # at most
@@ -49,14 +48,14 @@ class _Taken:
     @staticmethod
     def at(model: Model, cast: Node) -> _Taken | None:
         """The chain that a Cast begins; None for any other node, or what is no picture."""
-        if not _is(cast, "Cast") and not _is(cast, "DequantizeLinear"):
+        if not cast.is_a("Cast", "DequantizeLinear"):
             return None
         source, made = (model.value(name) for name in (cast.inputs[0], cast.outputs[0]))
         shape = source.fixed
         if source.dtype not in _BYTES or made.dtype != np.float32 or shape is None or len(shape) != 4:
             return None
         turn = model.only_reader(made.name)
-        turns = turn is not None and _is(turn, "Transpose") and turn.attributes.get("perm") == [0, 3, 1, 2]
+        turns = turn is not None and turn.is_a("Transpose") and turn.attributes.get("perm") == [0, 3, 1, 2]
         channels = shape[3] if turns else shape[1]
         if not 1 <= channels <= CHANNELS or 0 in shape:
             return None
@@ -108,7 +107,7 @@ class _Taken:
     def _before(self, model: Model) -> None:
         """The Slice that makes the bytes, if nothing else reads it."""
         cut = model.makers.get(self.source)
-        if cut is None or not _is(cut, "Slice") or model.only_reader(self.source) is None:
+        if cut is None or not cut.is_a("Slice") or model.only_reader(self.source) is None:
             return
         whole, part = (model.value(name).fixed for name in (cut.inputs[0], self.source))
         known = [model.constants.get(name) for name in cut.inputs[1:]]
@@ -132,17 +131,17 @@ class _Taken:
 
     def _takes(self, model: Model, node: Node) -> bool:
         """Whether a node that follows can be part of it; what it does is noted then."""
-        if _is(node, "Gather"):
+        if node.is_a("Gather"):
             order = model.constants.get(node.inputs[1])
             fits = order is not None and order.tolist() == list(range(self.channels))[::-1]
             if not fits or node.attributes.get("axis", 0) != 1 or self.backwards or self._counts:
                 return False
             self.backwards = True
             return True
-        if _is(node, "Sub") and not self._counts and node.inputs[0] == self.last:
+        if node.is_a("Sub") and not self._counts and node.inputs[0] == self.last:
             self.mean = self._numbers(model, node.inputs[1])
             return self.mean is not None
-        if _is(node, "Mul") and self.scale is None:
+        if node.is_a("Mul") and self.scale is None:
             others = [name for name in node.inputs if name != self.last]
             self.scale = self._numbers(model, others[0]) if len(others) == 1 else None
             return self.scale is not None
@@ -161,10 +160,6 @@ class _Taken:
             return np.repeat(array.reshape(-1), self.channels)
         whole = (1,) * (4 - array.ndim) + array.shape
         return array.reshape(-1) if whole == (1, self.channels, 1, 1) else None
-
-
-def _is(node: Node, op: str) -> bool:
-    return node.op == op and node.domain in STANDARD and not node.mapped
 
 
 def _four(values: Array | None, other: float) -> list[float]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from user_layers.graph.prepared import free_name
 from user_layers.onnx.load import node_of
 from user_layers.onnx.model import NARROW, Model, Node, Value
 from user_layers.onnx.proto import element_type
@@ -128,9 +129,7 @@ class _Widening:
 
     def _new(self, name: str, dtype: np.dtype[Any]) -> str:
         """A free name for a value in another type."""
-        free = f"{name}:{dtype}"
-        while free in self._values or free in self._constants:
-            free += "_"
+        free = free_name(f"{name}:{dtype}", self._values, self._constants)
         self._values[free] = Value(free, self._model.value(name).shape, dtype)
         return free
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from firmware_sim.errors import UsageError
 from user_layers.onnx.load import Source, read_proto
+from user_layers.onnx.model import STANDARD
 from user_layers.onnx.proto import tensor_proto
 from user_layers.quantize.pictures import Preprocess, middle
 
@@ -103,7 +104,7 @@ def _fused(whole: Any, pictures: Preprocess, name: str, shape: Sequence[int], pl
             f"{place} has free dimensions: {name} {[n or '?' for n in shape]}",
             hint=f"give them with --shapes {name}=1x{pictures.channels}x224x224",
         )
-    opset = max((e.version for e in whole.opset_import if e.domain in ("", "ai.onnx")), default=_OLDEST_OPSET)
+    opset = max((e.version for e in whole.opset_import if e.domain in STANDARD), default=_OLDEST_OPSET)
     if opset < _OLDEST_OPSET:
         raise UsageError(
             f"--fuse-preprocess: {place} is of opset {opset}; it takes {_OLDEST_OPSET} or a newer one",

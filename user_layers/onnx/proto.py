@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.errors import CompileError, ModelError
-from user_layers.onnx.fuse import AFFINE, DOMAIN
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.onnx.fuse import AFFINE
+from user_layers.onnx.model import DOMAIN, STANDARD, Array, Model, Node, Value
 from user_layers.runtime.onnx_session import first_line
 
 IR_VERSION = 10  # what the oldest onnxruntime that this package takes reads

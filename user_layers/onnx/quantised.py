@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from user_layers.graph.prepared import free_name
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 from user_layers.quantize.table import Range
 
@@ -230,8 +231,7 @@ class _Walk:
 
     def add(self, name: str, array: Array) -> str:
         """A constant of its own."""
-        while name in self._constants or name in self._values:
-            name += "_"
+        name = free_name(name, self._constants, self._values)
         self._constants[name] = array
         return name
 

@@ -1,9 +1,15 @@
-"""Rotary embedding behind a product with weights: the turned halves of heads are a product of their own.
+"""Rotary embedding: pairs of a head's elements that are turned, without moving single elements.
 
-x * cos + rotated(x) * sin, where rotated(x) has both halves of each head exchanged, the second one negated.
-Made of the product's result, that is moving it in pieces; but the same columns come out of a product with
-weights whose columns are exchanged and negated, with the same bits. Both products, and what multiplies and
-adds them, then have their columns where heads are only looked at; nothing is moved before attention.
+However a model writes it (halves or neighbours in pairs, as complex numbers, a part of each head), each
+element of the result is one of the heads' times a number, and another one of the same head times a number:
+x * cos + x' * sin. Taking heads apart and putting them together again costs more than all else; but x' is
+
+- the product of heads' weights with other columns, where heads are a product with weights: the same bits.
+  Both products, and what multiplies and adds them, have their columns where heads are only looked at; or
+- a product of heads with ones and zeros: the same numbers where all are finite.
+
+The one that takes fewer cycles is put in. Where the numbers are not known before a run, what exchanges and
+negates elements becomes such a product alone.
 """
 
 from __future__ import annotations
@@ -12,226 +18,291 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
-from user_layers.onnx.views import cut_of
+from user_layers.onnx.fold import needed
+from user_layers.onnx.model import Array, Model, Node, Value
+from user_layers.onnx.terms import Region, Term, region_of, terms_of
 from user_layers.onnx.work import DDR_BYTES, PRODUCT_MACS
 
-_MOVED = 1.4  # cycles for an element of heads whose halves are taken apart and put together again
+_MOVED = 1.4  # cycles for an element of heads that are taken apart and put together again
 _TO_HEADS = (0, 2, 1, 3)
-_LAST = 3  # the dimension of a head's elements
+_RANK = 4  # of heads: [n, heads, tokens, elements], or with tokens first
+_WORD = 4  # bytes
+
+I32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
-class _Rotary:
-    """gone: the outputs of the nodes that it takes the place of; heads, view: Transpose and Reshape behind
-    the product; added: the bias behind it; turned: how many elements of a head are."""
+class _Product:
+    """What heads are columns of, [n, tokens, columns]; added: the bias behind it."""
 
-    gone: frozenset[str]
-    heads: Node
-    view: Node
-    added: Node | None
-    product: Node
-    cos: Array
+    node: Node
+    weights: Array
+    bias: Array | None
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A value of heads that are turned. source: what it is made of; others: of each element of a head which
+    other one is added; cos, sin: what both are multiplied by, of the shape of the result, or of one that is
+    repeated; None where nothing is multiplied: the result is the other one times `sin`, which is -1 or 1.
+    heads_first: the result's heads come before tokens, the source's behind them; product: makes the source
+    [n, tokens, columns]; else the source is of the result's shape."""
+
+    source: str
+    others: I32
+    cos: Array | None
     sin: Array
-    turned: int
+    heads_first: bool = False
+    product: _Product | None = None
+
+    def cycles(self, shape: tuple[int, ...]) -> tuple[float, float]:
+        """By other columns of weights, and by ones."""
+        count, weights = math.prod(shape), math.inf
+        if self.product is not None:
+            inner, columns = self.product.weights.shape
+            macs = count * inner / PRODUCT_MACS
+            weights = max(inner * columns * _WORD / DDR_BYTES, macs)
+        moves = 4 if self.product is not None else 2  # between columns and heads, to and fro
+        return weights, count * (shape[-1] / PRODUCT_MACS + moves * _WORD / DDR_BYTES)
 
 
-def turn_weights(model: Model) -> Model:
-    """Put products with turned weights in the place of turned heads, where that takes fewer cycles."""
-    constants, values = dict(model.constants), dict(model.values)
-    gone: set[str] = set()
+def turn_heads(model: Model) -> Model:
+    """Put products in the place of turned heads, where that takes fewer cycles."""
     instead: dict[str, list[Node]] = {}
-    for node in model.nodes:
-        found = _rotary(model, node)
-        if found is not None and _pays(model, found):
-            gone |= found.gone
-            instead[node.outputs[0]] = _written(model, node, found, constants, values)
-    kept = (node for node in model.nodes if node.outputs[0] not in gone)
-    nodes = (one for node in kept for one in instead.get(node.outputs[0], [node]))
-    return replace(model, nodes=tuple(nodes), constants=constants, values=values) if instead else model
+    seen: set[str] = set()
+    for node in reversed(model.nodes):
+        if node.op not in ("Add", "Sub", "Concat", "Reshape") or not node.is_plain:
+            continue
+        last = node.outputs[0]
+        region = None if last in seen else _region(model, last)
+        found = None if region is None else _turn(model, last, region)
+        shape = model.value(last).fixed
+        if region is None or found is None or shape is None:
+            continue
+        if min(found.cycles(shape)) < _MOVED * math.prod(shape):
+            written = _Writer(model, node)
+            written.write(found)
+            model = written.model
+            instead[last] = written.nodes
+            seen.update(region.inside)
+    return needed(model.with_instead(instead, model.constants, model.values)) if instead else model
 
 
-def _pays(model: Model, found: _Rotary) -> bool:
-    rows = math.prod((model.value(found.view.inputs[0]).fixed or ())[:-1])
-    inner, columns = model.constants[found.product.inputs[1]].shape
-    more = max(inner * columns * 4 / DDR_BYTES, rows * inner * columns / PRODUCT_MACS)
-    return bool(more < _MOVED * rows * columns)
-
-
-def _rotary(model: Model, last: Node) -> _Rotary | None:
-    """What ends at a node: the sum, or the concatenation of it and of elements that are not turned."""
-    added, rest = last, ""
-    if _is(last, "Concat") and len(last.inputs) == 2:
-        total = model.makers.get(last.inputs[0])
-        if total is None or not _along_heads(model, last) or model.only_reader(last.inputs[0]) is None:
-            return None
-        added, rest = total, last.inputs[1]
-    if not _is(added, "Add"):
+def _region(model: Model, last: str) -> Region | None:
+    """What a value of heads is made of, where that can be turned ones."""
+    shape = model.value(last).fixed
+    if shape is None or len(shape) != _RANK or model.value(last).dtype != np.float32:
         return None
-    for first, second in (added.inputs, added.inputs[::-1]):
-        straight, crossed = _times(model, first), _times(model, second)
-        if straight is None or crossed is None:
+    region = region_of(model, last)
+    if region is None or len(region.sources) != 1 or "Concat" not in region.ops:
+        return None
+    return region if region.ops & {"Neg", "Sub"} else None
+
+
+def _turn(model: Model, last: str, region: Region) -> _Turn | None:
+    found = _of_columns(model, last, region.sources[0])
+    if found is not None:
+        return found
+    shape = model.value(last).fixed
+    for source in (*region.inside[1:], *region.sources):
+        terms = terms_of(model, last, source) if model.value(source).fixed == shape else None
+        if terms is None:
             continue
-        source, cos = straight
-        joined = model.makers.get(crossed[0])
-        swapped = None if joined is None else _swapped(model, joined, source)
-        if joined is None or swapped is None:
-            continue
-        parts = {first, second, crossed[0], *swapped}
-        if added is not last:
-            parts.add(added.outputs[0])
-        heads = source
-        if rest:
-            cut, other = _cut(model, source), _cut(model, rest)
-            if cut is None or other is None or cut[1] or other[:2] != (cut[0], cut[2]):
-                return None
-            if (model.value(cut[0]).fixed or ())[-1:] != (cut[2] + other[2],):
-                return None
-            heads = cut[0]
-            parts |= {source, rest}
-        return _behind_product(model, last, heads, parts, (cos, crossed[1]), source)
+        turned = _turned(terms, np.arange(terms[0].index.size, dtype=np.int32).reshape(shape or ()))
+        if turned is not None:
+            return _Turn(source, *turned)
     return None
 
 
-def _behind_product(
-    model: Model, last: Node, heads: str, parts: set[str], factors: tuple[Array, Array], source: str
-) -> _Rotary | None:
-    """parts: what is between heads and the last node, which nothing else may read."""
-    to_heads = model.makers.get(heads)
-    if to_heads is None or not _is(to_heads, "Transpose"):
+def _of_columns(model: Model, last: str, source: str) -> _Turn | None:
+    """Heads that are columns of a product with weights."""
+    shape, flat = model.value(last).fixed, model.value(source).fixed
+    product = _product(model, source)
+    if product is None or shape is None or flat is None or len(flat) != 3:
         return None
-    if tuple(to_heads.attributes.get("perm", ())) != _TO_HEADS:
+    terms = terms_of(model, last, source)
+    if terms is None or len(terms) != 2:
         return None
-    view = model.makers.get(to_heads.inputs[0])
-    shape, made = model.value(heads).fixed, model.value(source).fixed
-    if view is None or not _is(view, "Reshape") or shape is None or made is None:
-        return None
-    flat = model.value(view.inputs[0]).fixed
-    if flat is None or len(flat) != 3 or (shape[0], shape[2], shape[1] * shape[3]) != flat:
-        return None
-    bias, product = None, model.makers.get(view.inputs[0])
-    if product is not None and _is(product, "Add"):
-        bias = product
-        sums = [name for name in product.inputs if name not in model.constants]
-        number = [model.constants[name] for name in product.inputs if name in model.constants]
-        if len(sums) != 1 or number[0].shape != flat[-1:] or model.only_reader(sums[0]) is None:
+    whole = np.arange(math.prod(flat), dtype=np.int32)
+    for heads_first in (True, False):
+        n, tokens, heads = (shape[k] for k in ((0, 2, 1) if heads_first else (0, 1, 2)))
+        if (n, tokens, heads * shape[-1]) != flat:
+            continue
+        own = whole.reshape(n, tokens, heads, shape[-1])
+        turned = _turned(terms, own.transpose(_TO_HEADS) if heads_first else own)
+        if turned is not None and turned[1] is not None and turned[1].shape[0] == turned[2].shape[0] == 1:
+            return _Turn(source, *turned, heads_first, product)
+    return None
+
+
+def _turned(terms: tuple[Term, ...], own: I32) -> tuple[I32, Array | None, Array] | None:
+    """(others, cos, sin) of a _Turn; own: the element of the source that lies where each result does."""
+    if len(terms) == 1:
+        (term,) = terms
+        others, signs = _others(term.index, own, term.factor != 0), _short(term.factor)
+        if others is None or signs.size != own.shape[-1] or {*signs.ravel().tolist()} != {-1.0, 1.0}:
             return None
-        product = model.makers.get(sums[0])
-    if product is None or not _is(product, "MatMul"):
+        return others, None, signs
+    first, second = terms
+    straight = (first.index == own) | (second.factor == 0)  # the first term is the head's own element
+    if not np.where(straight, (first.index == own) | (first.factor == 0), second.index == own).all():
         return None
-    weights = model.constants.get(product.inputs[1])
-    if weights is None or weights.shape[1:] != flat[-1:] or weights.dtype != np.float32:
+    cos = np.where(straight, first.factor, second.factor)
+    sin = np.where(straight, second.factor, first.factor)
+    others = _others(np.where(straight, second.index, first.index), own, sin != 0)
+    return None if others is None or not sin.any() else (others, _short(cos), _short(sin))
+
+
+def _others(index: I32, own: I32, used: npt.NDArray[np.bool_]) -> I32 | None:
+    """Of each element of a head its other one, which is the same in all heads and for all tokens; its own
+    where none is used."""
+    size = own.shape[-1]
+    if not np.array_equal((index // size)[used], (own // size)[used]) or (index == own)[used].any():
         return None
-    inside = {*parts, heads, view.outputs[0], view.inputs[0]}
-    ends = {*parts, last.outputs[0]} | {view.outputs[0], heads}
-    for name in inside:
-        readers = {made for node in model.consumers.get(name, ()) for made in node.makes}
-        if name in model.results or not readers <= ends:
+    places = np.where(used, index % size, -1).reshape(-1, size)
+    others = places.max(0)
+    if not (used.reshape(-1, size) <= (places == others)).all():
+        return None
+    return np.where(others < 0, np.arange(size), others)
+
+
+def _short(array: Array) -> Array:
+    """Once what is repeated along a dimension before the last one."""
+    for axis in range(array.ndim - 1):
+        once = array.take([0], axis)
+        if (array == once).all():
+            array = once
+    return array
+
+
+def _product(model: Model, name: str) -> _Product | None:
+    """The product with weights behind which, or behind whose bias, a value is."""
+    node, bias = model.makers.get(name), None
+    if node is not None and node.is_a("Add"):
+        sums = [one for one in node.inputs if one not in model.constants]
+        numbers = [model.constants[one] for one in node.inputs if one in model.constants]
+        if len(sums) != 1 or numbers[0].shape != (model.value(name).fixed or ())[-1:]:
             return None
-    if any(array.ndim > 4 or array.dtype != np.float32 for array in factors):
+        bias, node = numbers[0], model.makers.get(sums[0])
+    if node is None or not node.is_a("MatMul"):
         return None
-    try:
-        cos, sin = (np.broadcast_to(array, (1, *shape[1:3], made[_LAST])) for array in factors)
-    except ValueError:  # other numbers for each batch
+    weights = model.constants.get(node.inputs[1])
+    if weights is None or weights.ndim != 2 or weights.dtype != np.float32:
         return None
-    gone = frozenset({*parts, heads, view.outputs[0]} - {last.outputs[0]})
-    return _Rotary(gone, to_heads, view, bias, product, cos, sin, made[_LAST])
+    return _Product(node, weights, bias)
 
 
-def _written(
-    model: Model, last: Node, found: _Rotary, constants: dict[str, Array], values: dict[str, Value]
-) -> list[Node]:
-    """The nodes in the place of `last`; new constants and values are added to these."""
-    stem, plain = last.outputs[0], found.view.inputs[0]
-    value = model.value(plain)
-    shape = model.value(found.heads.outputs[0]).fixed
-    assert value.fixed is not None and shape is not None
-    size, half = shape[_LAST], found.turned // 2
-    column = np.arange(value.fixed[-1])
-    place = column % size
-    sign = np.where(place < half, -1.0, np.where(place < found.turned, 1.0, 0.0)).astype(np.float32)
-    source = np.where(place < half, column + half, np.where(place < found.turned, column - half, column))
-    nodes: list[Node] = []
+class _Writer:
+    """Writes the nodes in the place of one: `nodes`; constants and values are added to the model."""
 
-    def constant(array: Array, what: str) -> str:
+    def __init__(self, model: Model, last: Node) -> None:
+        self.nodes: list[Node] = []
+        self._last, self._stem = last, last.outputs[0]
+        self.model = replace(model, constants=dict(model.constants), values=dict(model.values))
+
+    def write(self, found: _Turn) -> None:
+        result = self.model.value(self._stem)
+        assert result.fixed is not None
+        by_weights, by_ones = found.cycles(result.fixed)
+        if found.product is None:
+            self._sum(found, found.source, self._by_ones(found, found.source, result), result)
+        elif by_weights <= by_ones:
+            self._columns(found, found.product, self._by_weights(found, found.product))
+        else:
+            flat = self.model.value(found.source)
+            assert flat.fixed is not None
+            n, tokens, columns = flat.fixed
+            size = result.fixed[-1]
+            heads = replace(result, shape=(n, tokens * columns // size, size))
+            seen = self._seen(found.source, "heads", heads)
+            turned = self._by_ones(found, seen, heads)
+            self._columns(found, found.product, self._seen(turned, "columns", flat))
+
+    def _by_weights(self, found: _Turn, product: _Product) -> str:
+        """The other element of each by a product with other columns."""
+        columns = product.weights.shape[1]
+        size = len(found.others)
+        first = np.arange(columns) // size * size
+        others = first + np.tile(found.others, columns // size)
+        like = self.model.value(found.source)
+        weights = self._constant(product.weights[:, others], "turned weights")
+        turned = self._step("MatMul", (product.node.inputs[0], weights), "product", like)
+        if product.bias is None:
+            return turned
+        return self._step(
+            "Add", (turned, self._constant(product.bias[others], "turned bias")), "biased", like
+        )
+
+    def _by_ones(self, found: _Turn, heads: str, like: Value) -> str:
+        """The same by a product of heads with ones; with signs where nothing else multiplies."""
+        size = len(found.others)
+        ones = np.zeros((size, size), np.float32)
+        ones[found.others, np.arange(size)] = found.sin.reshape(-1) if found.cos is None else 1
+        inputs = (heads, self._constant(ones, "places"))
+        if found.cos is None:
+            self.nodes.append(Node("MatMul", "", self._last.name, inputs, self._last.outputs))
+            return self._stem
+        return self._step("MatMul", inputs, "others", like)
+
+    def _columns(self, found: _Turn, product: _Product, turned: str) -> None:
+        """The sum where heads are columns, then seen as heads."""
+        like, result = self.model.value(found.source), self.model.value(self._stem)
+        assert like.fixed is not None and result.fixed is not None and found.cos is not None
+        tokens, columns = like.fixed[1:]
+
+        def along(factor: Array) -> Array:
+            """[tokens, columns]"""
+            whole = np.broadcast_to(factor, (1, *result.fixed[1:]) if result.fixed else ())
+            return (whole.transpose(_TO_HEADS) if found.heads_first else whole).reshape(tokens, columns)
+
+        flat = replace(found, cos=along(found.cos), sin=along(found.sin))
+        total = self._sum(flat, found.source, turned, like, "sum")
+        n, heads, size = like.fixed[0], columns // result.fixed[-1], result.fixed[-1]
+        apart = replace(result, shape=(n, tokens, heads, size))
+        if found.heads_first:
+            seen = self._seen(total, "view", apart)
+            to_heads = {"perm": list(_TO_HEADS)}
+            self.nodes.append(Node("Transpose", "", self._last.name, (seen,), self._last.outputs, to_heads))
+        else:
+            shape = self._constant(np.array(apart.shape), "shape")
+            self.nodes.append(Node("Reshape", "", self._last.name, (total, shape), self._last.outputs))
+
+    def _sum(self, found: _Turn, source: str, turned: str, like: Value, what: str = "") -> str:
+        """source * cos + turned * sin; the last of the nodes if it has no name of its own."""
+        if found.cos is None:
+            return turned
+        straight = self._step("Mul", (source, self._constant(found.cos, "cos")), "straight", like)
+        crossed = self._step("Mul", (turned, self._constant(found.sin, "sin")), "crossed", like)
+        if what:
+            return self._step("Add", (straight, crossed), what, like)
+        self.nodes.append(Node("Add", "", self._last.name, (straight, crossed), self._last.outputs))
+        return self._stem
+
+    def _seen(self, name: str, what: str, like: Value) -> str:
+        return self._step("Reshape", (name, self._constant(np.array(like.shape), "shape")), what, like)
+
+    def _constant(self, array: Array, what: str) -> str:
+        constants = self.model.constants
+        assert isinstance(constants, dict)
         alike = (
             name
             for name, one in constants.items()
-            if name.endswith(f":{what}") and np.array_equal(one, array)
+            if name.endswith(f":{what}") and one.shape == array.shape and np.array_equal(one, array)
         )
-        name = next(alike, f"{stem}:{what}")
+        name = next(alike, "") or f"{self._stem}:{what}"
+        while name in constants and not np.array_equal(constants[name], array):
+            name += "'"
         constants[name] = np.ascontiguousarray(array)
         return name
 
-    def step(op: str, inputs: tuple[str, ...], what: str, like: Value = value) -> str:
-        name = f"{stem}:{what}"
-        nodes.append(Node(op, "", f"{last.name}:{what}" if last.name else "", inputs, (name,)))
+    def _step(self, op: str, inputs: tuple[str, ...], what: str, like: Value) -> str:
+        name = f"{self._stem}:{what}"
+        values = self.model.values
+        assert isinstance(values, dict)
+        self.nodes.append(
+            Node(op, "", f"{self._last.name}:{what}" if self._last.name else "", inputs, (name,))
+        )
         values[name] = replace(like, name=name)
         return name
-
-    def along(factor: Array, other: float) -> Array:
-        """[tokens, columns] of what heads are multiplied by; other: for elements that are not turned."""
-        whole = np.full((*factor.shape[:-1], size), other, np.float32)
-        whole[..., : found.turned] = factor
-        return np.reshape(whole.transpose(_TO_HEADS), (whole.shape[2], -1))
-
-    weights = constant(model.constants[found.product.inputs[1]][:, source] * sign, "turned weights")
-    turned = step("MatMul", (found.product.inputs[0], weights), "product")
-    if found.added is not None:
-        (bias,) = (model.constants[name] for name in found.added.inputs if name in model.constants)
-        turned = step("Add", (turned, constant(bias[source] * sign, "turned bias")), "biased")
-    straight = step("Mul", (plain, constant(along(found.cos, 1.0), "cos")), "straight")
-    crossed = step("Mul", (turned, constant(along(found.sin, 0.0), "sin")), "crossed")
-    total = step("Add", (straight, crossed), "sum")
-    seen = step("Reshape", (total, *found.view.inputs[1:]), "view", model.value(found.view.outputs[0]))
-    nodes[-1] = replace(nodes[-1], attributes=found.view.attributes)
-    nodes.append(Node("Transpose", "", last.name, (seen,), last.outputs, {"perm": list(_TO_HEADS)}))
-    return nodes
-
-
-def _is(node: Node, op: str) -> bool:
-    return node.op == op and node.domain in STANDARD and not node.mapped
-
-
-def _along_heads(model: Model, node: Node) -> bool:
-    shape = model.value(node.outputs[0]).fixed
-    return shape is not None and len(shape) == 4 and int(node.attributes["axis"]) in (_LAST, -1)
-
-
-def _times(model: Model, name: str) -> tuple[str, Array] | None:
-    """What a constant multiplies, and that."""
-    node = model.makers.get(name)
-    if node is None or not _is(node, "Mul"):
-        return None
-    for source, factor in (node.inputs, node.inputs[::-1]):
-        if factor in model.constants and source not in model.constants:
-            return source, model.constants[factor]
-    return None
-
-
-def _swapped(model: Model, joined: Node, source: str) -> set[str] | None:
-    """The outputs of what exchanges the halves of heads and negates the second one."""
-    if not _is(joined, "Concat") or len(joined.inputs) != 2 or not _along_heads(model, joined):
-        return None
-    negated = model.makers.get(joined.inputs[0])
-    if negated is None or not _is(negated, "Neg"):
-        return None
-    shape = model.value(source).fixed
-    half = 0 if shape is None else shape[-1] // 2
-    high, low = _cut(model, negated.inputs[0]), _cut(model, joined.inputs[1])
-    if high != (source, half, half) or low != (source, 0, half) or shape is None or shape[-1] % 2:
-        return None
-    return {negated.outputs[0], negated.inputs[0], joined.inputs[1]}
-
-
-def _cut(model: Model, name: str) -> tuple[str, int, int] | None:
-    """(source, first, extent) of elements that are cut out of every head."""
-    node = model.makers.get(name)
-    if node is None or node.domain not in STANDARD or node.mapped or node.op not in ("Slice", "Split"):
-        return None
-    before, shape = model.value(node.inputs[0]).fixed, model.value(name).fixed
-    if before is None or shape is None or len(before) != 4:
-        return None
-    cut = cut_of(model, node, name, before, shape)
-    return None if cut is None or cut[0] != _LAST else (node.inputs[0], *cut[1:])

@@ -14,14 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from firmware_sim.chip import NPU_NUM
+from firmware_sim.isa.layout import CHANNELS_MAX
 from user_layers.onnx.channels import ONE_BY_ONE
 from user_layers.onnx.columns import without_detours
 from user_layers.onnx.fold import needed
-from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.onnx.model import Array, Model, Node, Value
 from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
 
-_MOST = 4095  # channels of a tensor in local memory
 _NORMS = ("LayerNormalization", "RMSNormalization", UNIT_ROWS)
 _BINARY = ("Add", "Sub", "Mul", "Div")
 
@@ -78,7 +77,7 @@ def _joined(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _sources(model: Model, node: Node, joined: set[str]) -> tuple[str, ...] | None:
     """The values whose rows a node works on, where it is to work on joined ones; None else."""
-    if node.mapped or node.domain not in (*STANDARD, DOMAIN) or len(node.makes) != 1 or node.captured:
+    if not node.is_known or len(node.makes) != 1 or node.captured:
         return None
     made = model.value(node.outputs[0])
     if made.fixed is None or not _gains(made.fixed) or made.dtype != np.float32:
@@ -99,7 +98,7 @@ def _sources(model: Model, node: Node, joined: set[str]) -> tuple[str, ...] | No
     if node.op in ONE_BY_ONE:
         return sources
     if node.op in _BINARY and len(node.inputs) == 2 and "axis" not in node.attributes:
-        return sources if all(_is_row(array, made.fixed) for array in _constants(model, node)) else None
+        return sources if all(is_row(array, made.fixed) for array in _constants(model, node)) else None
     return None
 
 
@@ -107,7 +106,7 @@ def _constants(model: Model, node: Node) -> Iterator[Array]:
     return (model.constants[name] for name in node.inputs if name in model.constants)
 
 
-def _is_row(array: Array, shape: tuple[int, ...]) -> bool:
+def is_row(array: Array, shape: tuple[int, ...]) -> bool:
     """Whether a constant is one number, or one for each column."""
     return array.size == 1 or (array.size == shape[-1] and array.shape[-1] == shape[-1])
 
@@ -117,7 +116,7 @@ def _gains(shape: tuple[int, ...]) -> bool:
     if len(shape) < 4 or min(shape) < 1:
         return False
     rows = math.prod(shape[1:-1])
-    return rows <= _MOST and (len(shape) > 4 or _use(rows) > _use(shape[1]))
+    return rows <= CHANNELS_MAX and (len(shape) > 4 or _use(rows) > _use(shape[1]))
 
 
 def _use(channels: int) -> float:

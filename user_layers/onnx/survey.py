@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from firmware_sim.errors import CompileError
@@ -17,12 +17,15 @@ from user_layers.onnx.counts import count_in_floats
 from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.einsum import write_einsum
 from user_layers.onnx.expand import Expansion
+from user_layers.onnx.flattened import keep_tokens
 from user_layers.onnx.fold import fold_constants
-from user_layers.onnx.fuse import DOMAIN, fuse_affine
+from user_layers.onnx.fuse import fuse_affine
 from user_layers.onnx.groups import join_groups
+from user_layers.onnx.interleave import order_by_products
+from user_layers.onnx.kernels import multiply_computed_kernels, unfold_by_convolution
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Converter, Lowering
-from user_layers.onnx.model import Model
+from user_layers.onnx.model import DOMAIN, Model, Node
 from user_layers.onnx.nested import nest_concatenations
 from user_layers.onnx.partition import Reason
 from user_layers.onnx.parts import split_convolutions
@@ -30,8 +33,9 @@ from user_layers.onnx.patterns import fuse_patterns
 from user_layers.onnx.phases import split_phases
 from user_layers.onnx.picked import pick_channels
 from user_layers.onnx.pixels import take_pixels
+from user_layers.onnx.places import put_places_first
 from user_layers.onnx.proto import is_written_out
-from user_layers.onnx.rotary import turn_weights
+from user_layers.onnx.rotary import turn_heads
 from user_layers.onnx.rows import join_rows
 from user_layers.onnx.taps import without_idle_taps
 from user_layers.onnx.tokens import turn_tokens
@@ -61,26 +65,31 @@ class Survey:
 
 
 def survey_layers(
-    model: Model, graph: Callable[[], GraphBuilder], custom: Mapping[str, Converter], *, cpu: bool = True
+    model: Model,
+    graph: Callable[[], GraphBuilder],
+    custom: Mapping[str, Converter],
+    *,
+    cpu: bool = True,
+    plain: bool = False,
 ) -> Survey:
     """Try a layer for each node of the fused model. Where nodes have none and ONNX defines them by others,
     the model is taken from before fusing, with these written out, folded and fused again.
 
     graph: makes an empty graph for each try. cpu: nodes may be without a layer; otherwise they are a NoLayers
-    that names each.
+    that names each. plain: only operations that the host has, too.
     """
+    given = model
     model = count_in_floats(model)  # before fusing, for what it writes is floats as any
-    model = write_einsum(model)  # before all that looks for products
+    # Before all that looks for products.
+    model = unfold_by_convolution(multiply_computed_kernels(write_einsum(model)))
     expansion = Expansion(model)
-    passes = _layered
+    passes = fuse_affine if plain else _layered
     lowering = Lowering(passes(model), graph(), custom)
     refused = lowering.survey()
     tried = lowering.model.nodes
-    if any(tried[i].domain == DOMAIN and not is_written_out(tried[i]) for i in refused):
+    if is_beyond_host(tried[i] for i in refused):
         # What has no layer as one node may have some as it was written; the host knows only that.
-        passes = fuse_affine
-        lowering = Lowering(passes(model), graph(), custom)
-        refused = lowering.survey()
+        return survey_layers(given, graph, custom, cpu=cpu, plain=True)
     while refused and expansion.review(lowering.model, refused):
         written = fold_constants(infer_values(expansion.written_out()))
         lowering = Lowering(passes(written), graph(), custom)
@@ -93,11 +102,18 @@ def survey_layers(
     return Survey(lowering, refused)
 
 
+def is_beyond_host(nodes: Iterable[Node]) -> bool:
+    """Whether operations of this compiler alone are among them, of which onnxruntime knows nothing."""
+    return any(node.domain == DOMAIN and not is_written_out(node) for node in nodes)
+
+
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
-    # Pixels first: what they are subtracted from and multiplied by keeps its bits. Heads are turned by
-    # weights before attention follows them back to their products.
-    model = turn_weights(nest_concatenations(take_pixels(model)))
+    # Pixels first: what they are subtracted from and multiplied by keeps its bits. Tokens have a dimension of
+    # their own for all that follows. Heads are turned by products before attention follows them back to
+    # theirs; what is stacked otherwise is put in order.
+    model = keep_tokens(put_places_first(nest_concatenations(take_pixels(model))))
+    model = order_by_products(turn_heads(model))
     model = fold_edges(fuse_patterns(fuse_attention(weights_first(model))))
     # Behind edges, which become pads; channels are picked where a convolution cannot make them apart; then
     # convolutions by phases, whose kernels have no idle taps.

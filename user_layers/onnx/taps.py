@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from user_layers.onnx.model import STANDARD, Array, Model, Node
+from user_layers.onnx.model import Array, Model, Node
 
 
 def without_idle_taps(model: Model) -> Model:
@@ -21,7 +21,7 @@ def without_idle_taps(model: Model) -> Model:
 
 
 def _shortened(model: Model, node: Node, constants: dict[str, Array]) -> Node:
-    if node.op != "Conv" or node.domain not in STANDARD or node.mapped:
+    if not node.is_a("Conv"):
         return node
     shape, made = (model.value(name).fixed for name in (node.inputs[0], node.outputs[0]))
     weights = model.constants.get(node.inputs[1])

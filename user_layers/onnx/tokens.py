@@ -4,14 +4,14 @@ which has a layer for local memory. So is any transpose that turns matrices."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from user_layers.onnx.columns import without_detours
 from user_layers.onnx.fold import needed
-from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.onnx.model import DOMAIN, Array, Model, Node, Value
+from user_layers.onnx.views import RESHAPES
 
 TURN = "Turn"  # an operation of this compiler alone; its layer is TPU_TURN
 _DIMENSIONS = 4  # of a tensor in local memory
@@ -39,17 +39,12 @@ class _Pass:
             self._try(node)
         if not self.instead:
             return self.model
-        nodes = (one for node in self.model.nodes for one in self.instead.get(node.outputs[0], [node]))
-        model = replace(
-            self.model,
-            nodes=tuple(nodes),
-            constants={**self.model.constants, **self.constants},
-            values={**self.model.values, **self.values},
-        )
-        return needed(without_detours(model))
+        constants = {**self.model.constants, **self.constants}
+        values = {**self.model.values, **self.values}
+        return needed(without_detours(self.model.with_instead(self.instead, constants, values)))
 
     def _try(self, node: Node) -> None:
-        if node.op != "Transpose" or node.domain not in STANDARD or node.mapped:
+        if not node.is_a("Transpose"):
             return
         before, after = self._shape(node.inputs[0]), self._shape(node.outputs[0])
         if not before or not after or self.model.value(node.outputs[0]).dtype != np.float32:
@@ -93,17 +88,17 @@ class _Pass:
         """Whether a node reads an input of the model or makes an output, perhaps through views. There nothing
         is in local memory, and integers can be moved as they are."""
         name: str = node.inputs[0]
-        while (maker := self.model.makers.get(name)) is not None and self._is_view(maker):
+        while (maker := self.model.makers.get(name)) is not None and maker.is_a(*RESHAPES):
             name = maker.inputs[0]
         ends = [node.outputs[0]]
-        while (reader := self.model.only_reader(ends[-1])) is not None and self._is_view(reader):
+        while (reader := self.model.only_reader(ends[-1])) is not None and reader.is_a(*RESHAPES):
             ends.append(reader.outputs[0])
         return self.model.makers.get(name) is None or ends[-1] in self.model.results
 
     def _picture_before(self, name: str, batches: int, rows: int) -> str | None:
         """The value of these batches and rows, in other dimensions, that a value read once is a view of."""
         maker = self.model.makers.get(name)
-        if maker is None or not self._is_view(maker) or self.model.only_reader(name) is None:
+        if maker is None or not maker.is_a(*RESHAPES) or self.model.only_reader(name) is None:
             return None
         shape = self._shape(maker.inputs[0])
         fits = shape[:2] == (batches, rows) and 3 <= len(shape) <= _DIMENSIONS
@@ -111,14 +106,11 @@ class _Pass:
 
     def _makes_picture(self, reader: Node, name: str, lead: Shape) -> bool:
         """Whether a node gives a value the shape of a picture with the same first dimensions."""
-        if not self._is_view(reader) or reader.inputs[0] != name or len(reader.inputs) < 2:
+        if not reader.is_a("Reshape", "Flatten") or reader.inputs[0] != name or len(reader.inputs) < 2:
             return False
         target, picture = self.model.constants.get(reader.inputs[1]), self._shape(reader.outputs[0])
         given = target is not None and target.size == _DIMENSIONS and (target.reshape(-1)[2:] > 0).all()
         return bool(given) and len(picture) == _DIMENSIONS and picture[:2] == lead
-
-    def _is_view(self, node: Node) -> bool:
-        return node.op in ("Reshape", "Flatten") and node.domain in STANDARD and not node.mapped
 
     def _turn(self, node: Node, source: str, made: str, side: Shape = ()) -> Node:
         height, width = side or (0, 0)

@@ -14,7 +14,7 @@ from user_layers.net.compiled import CompiledNet
 from user_layers.onnx.build import Built, mark_mapped
 from user_layers.onnx.check import compare, narrow_line, random_inputs, reference, tolerance
 from user_layers.onnx.fitting import OTHER_SHAPES
-from user_layers.onnx.fold import is_random
+from user_layers.onnx.fold import random_nodes
 from user_layers.onnx.model import Array, Model
 from user_layers.onnx.own import Goldens, run_beside
 from user_layers.onnx.precision import in_float32
@@ -90,8 +90,9 @@ def compared(
     shapes than the file says, which onnxruntime would refuse; goldens: of the user's layers; varying: outputs
     whose shapes a run decides: behind layers of the user's the last bit of a number may decide it too; done:
     the net in integers, of which is told how far it is away."""
-    if any(is_random(node) for node in model.nodes):
-        return ["not compared: the model makes random numbers"], []
+    if drawn := random_nodes(model):
+        training = " (exported for training?)" if any(node.is_a("Dropout") for node in drawn) else ""
+        return [f"not compared: {drawn[0].title} makes random numbers{training}"], []
     # onnxruntime has an operation of its own for what is mapped: of integers that is the measure.
     wide = in_float32(mark_mapped(model, dict.fromkeys(custom)) if done is None else model)
     names = [value.name for value in wide.outputs]
@@ -120,14 +121,26 @@ def compared(
         zeros = [_zero_point(wide, name) for name in names]
         pairs = [[one - zero for one in two] for zero, *two in zip(zeros, want, mine, strict=True)]
         return [quality(name, *two) for name, two in zip(names, pairs, strict=True)] + told, []
-    for found, value in zip(compare(names, mine, want), outputs, strict=True):
+    for found, value, wanted in zip(compare(names, mine, want), outputs, want, strict=True):
         wrong = found.relative > tolerance(value.dtype)
         verdict = "DIFFERS from" if wrong else "equals"
         lines.append(
             f"{found.output} {verdict} onnxruntime's within {found.relative:.1e} of its largest value"
+            + ("" if wrong else _says_little(wanted))
         )
         different += lines[-1:] if wrong else []
     return lines + told, different
+
+
+def _says_little(wanted: Array) -> str:
+    """That all numbers of an output are the same: a net may then be equal by chance."""
+    if (
+        wanted.dtype.kind != "f"
+        or wanted.size < 2
+        or not np.array_equal(wanted, np.full_like(wanted, wanted.flat[0]), equal_nan=True)
+    ):
+        return ""
+    return f"; this says little: each of its values is {wanted.flat[0]:g} for these random inputs"
 
 
 def _zero_point(model: Model, name: str) -> Array:

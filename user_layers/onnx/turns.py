@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from user_layers.onnx.channels import Moved, moved, to_the_end
-from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.onnx.model import Array, Model, Node, Value
 
 Shape = tuple[int, ...]
 
@@ -40,16 +39,8 @@ class _Pass:
     instead: dict[str, list[Node]] = field(default_factory=dict)
 
     def done(self) -> Model:
-        if not self.instead:
-            return self.model
-        return replace(
-            self.model,
-            nodes=tuple(
-                one for node in self.model.nodes for one in self.instead.get(node.outputs[0], [node])
-            ),
-            constants={**self.model.constants, **self.constants},
-            values={**self.model.values, **self.values},
-        )
+        constants = {**self.model.constants, **self.constants}
+        return self.model.with_instead(self.instead, constants, {**self.model.values, **self.values})
 
     def behind(self, first: Node) -> bool:
         """A transpose of channels to the end goes behind the product that leaves least."""
@@ -175,7 +166,7 @@ class _Pass:
 
     def _plain(self, node: Node, rank: int) -> bool:
         """Whether it is an operation with one result of fp32 that has so many dimensions."""
-        if node.mapped or node.domain not in (*STANDARD, DOMAIN) or len(node.makes) != 1 or node.captured:
+        if not node.is_known or len(node.makes) != 1 or node.captured:
             return False
         value = self.model.value(node.outputs[0])
         inputs = [name for name in node.inputs if name and name not in self.model.constants]

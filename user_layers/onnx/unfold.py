@@ -14,10 +14,9 @@ import numpy as np
 
 from firmware_sim.isa import timing
 from firmware_sim.isa.bursts import straight
+from firmware_sim.isa.layout import CHANNELS_MAX
+from user_layers.net.phases import CHANNELS_TOLD
 from user_layers.onnx.model import Array
-
-MAX_CHANNELS = 4095  # of a tensor that a descriptor takes
-_TOLD = 4  # fewer channels have zeros beside them (conv_told of sdk/layers/lib/bm_layer_conv_plan.h)
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def rows_fold(problem: Problem) -> bool:
     """Whether rows of the kernel become channels too: where there are some, and it takes fewer cycles."""
     channels = problem.shape[1] * problem.d.kernel * problem.h.kernel
     return (
-        problem.h.kernel > 1 and channels <= MAX_CHANNELS and _cycles(problem, True) < _cycles(problem, False)
+        problem.h.kernel > 1 and channels <= CHANNELS_MAX and _cycles(problem, True) < _cycles(problem, False)
     )
 
 
@@ -66,7 +65,7 @@ def _cycles(problem: Problem, rows: bool) -> float:
     compute = timing.convolution(
         (made_n, made_c, made_h, made_w),
         0,
-        max(c * times, _TOLD),
+        max(c * times, CHANNELS_TOLD),
         kernel,
         problem.w.stride,
         bias=problem.bias,

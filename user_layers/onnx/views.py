@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from user_layers.onnx.model import STANDARD, Array, Model, Node
+from user_layers.onnx.model import Array, Model, Node
 
 _MOST = 1 << 28  # elements; larger values are not followed
 _MOST_PICKED = 1 << 24  # the same, where every element is looked at
-_NO_MOVES = ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity")
+RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")  # which give the same elements other dimensions
+_NO_MOVES = (*RESHAPES, "Identity")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class View:
     offset: int
     factor: float
     nodes: tuple[str, ...]
+
+
+def last_two_swapped(rank: int) -> list[int]:
+    """Dimensions with the last two exchanged."""
+    return [*range(rank - 2), rank - 1, rank - 2]
 
 
 _Step = Callable[[Array], Array]
@@ -109,9 +115,9 @@ def _steps_back(model: Model, name: str) -> Iterator[_Back]:
             return
         yield _Back(name, shape, factor, tuple(passed), seen)
         node = model.makers.get(name)
-        if node is None or node.domain not in STANDARD or node.mapped:
+        if node is None or not node.is_plain:
             return
-        found = _step(model, node, name)
+        found = step_back(model, node, name)
         if found is None:
             return
         name, step, times = found
@@ -120,7 +126,7 @@ def _steps_back(model: Model, name: str) -> Iterator[_Back]:
         passed.append(node.outputs[0])
 
 
-def _step(model: Model, node: Node, made: str) -> tuple[str, _Step, float] | None:
+def step_back(model: Model, node: Node, made: str) -> tuple[str, _Step, float] | None:
     """What a node makes `made` of, how, and times what; None where it is no view."""
     shape = model.value(made).fixed
     before = model.value(node.inputs[0]).fixed if node.inputs and node.inputs[0] else None

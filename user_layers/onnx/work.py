@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from firmware_sim.chip import NPU_NUM
 from user_layers.onnx.attention import ATTENTION
-from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.model import STANDARD, Model, Node
+from user_layers.onnx.model import DOMAIN, STANDARD, Model, Node
 
 PRODUCT_MACS = 16 * NPU_NUM
 """Multiply-accumulates of a matrix product in a cycle, fp32, for choices before anything is compiled."""

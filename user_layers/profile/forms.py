@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from firmware_sim.batch import plan_keys
 from firmware_sim.chip import BANK_BYTES
 from firmware_sim.errors import DeviceError
 from firmware_sim.instructions.disasm import LAYOUTS, operand_text
@@ -15,7 +16,6 @@ from firmware_sim.instructions.table import lookup
 from firmware_sim.isa.footprint import Access, Operand, Space, Tensor
 from firmware_sim.isa.layout import Columns
 from firmware_sim.shown import brief
-from firmware_sim.tpu import plan_keys
 from user_layers.profile.operations import computed, moved
 from user_layers.report.roofline import PEAKS, READ, WRITTEN, Kind
 

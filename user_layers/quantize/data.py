@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.errors import MissingError, UsageError
-from user_layers.graph import GraphBuilder
 from user_layers.quantize.pictures import Preprocess
 
 Array = npt.NDArray[Any]
@@ -30,8 +29,11 @@ class Batch:
     count: int
 
 
-def batches(path: Path, graph: GraphBuilder, how: Preprocess | None = None) -> Iterator[Batch]:
-    """Runs for a graph out of a file or a folder. how: pictures become its input.
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def batches(path: Path, inputs: Shapes, how: Preprocess | None = None) -> Iterator[Batch]:
+    """Runs for a net with these inputs out of a file or a folder. how: pictures become its input.
 
     FILE.npz: an array for each input by its name, any number of samples along the first axis, and perhaps
     `labels`; FILE.npy for nets with one input. A folder: such files, in the order of their names, or pictures
@@ -41,7 +43,6 @@ def batches(path: Path, graph: GraphBuilder, how: Preprocess | None = None) -> I
     Errors: UsageError for what is not there, lacks an input or has other shapes; MissingError for pictures
     without Pillow.
     """
-    inputs = {name: graph.tensors[name].shape for name in graph.inputs}
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.suffix.lower() in (*_ARRAYS, *_PICTURES))
         if not files:
@@ -60,7 +61,7 @@ def batches(path: Path, graph: GraphBuilder, how: Preprocess | None = None) -> I
     yield from _of_arrays(path, inputs, how)
 
 
-def _of_arrays(path: Path, inputs: Mapping[str, tuple[int, ...]], how: Preprocess | None) -> Iterator[Batch]:
+def _of_arrays(path: Path, inputs: Shapes, how: Preprocess | None) -> Iterator[Batch]:
     arrays = _arrays(path, inputs, how)
     labels = arrays.pop(LABELS, None)
     samples = {len(array) for array in arrays.values()}
@@ -92,7 +93,7 @@ def _taken(array: Array, shape: tuple[int, ...], how: Preprocess | None) -> Arra
     return array if how is None or array.dtype != np.uint8 else how.input_of(list(array), shape)
 
 
-def _arrays(path: Path, inputs: Mapping[str, tuple[int, ...]], how: Preprocess | None) -> dict[str, Array]:
+def _arrays(path: Path, inputs: Shapes, how: Preprocess | None) -> dict[str, Array]:
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -146,9 +147,7 @@ def _pictures(path: Path, name: str, array: Array, how: Preprocess) -> Array:
     )
 
 
-def _of_pictures(
-    files: list[Path], inputs: Mapping[str, tuple[int, ...]], how: Preprocess | None
-) -> Iterator[Batch]:
+def _of_pictures(files: list[Path], inputs: Shapes, how: Preprocess | None) -> Iterator[Batch]:
     try:
         from PIL import Image
     except ImportError as e:

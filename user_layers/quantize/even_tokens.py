@@ -121,7 +121,8 @@ def even_tokens(given: Equalised, toolkit: Toolkit, keep: Collection[str]) -> Eq
             and _known(net, state, output, tokens)
         ):
             _multiply(state, node, behind)
-    done = len(state.before) + len(behind)
+    gated = sum(_pass(state, *found) for found in list(_gated(state, products, tokens)))
+    done = len(state.before) + len(behind) + gated
     if not done:
         return given
     nodes = tuple(_nodes(state, behind))
@@ -195,29 +196,112 @@ def _multiply(state: _Evening, node: LayerNode, behind: dict[str, LayerNode]) ->
     factors = _chosen(seen, columns, noise, together=True)
     if factors is None:
         return
-    bias = None
-    if len(node.inputs) > 2:
-        data = state.net.tensors[node.inputs[2]].data
-        assert data is not None
-        bias = np.frombuffer(data, np.float32).astype(np.float64)
-        if bias.size != len(factors):
-            return
-        bias = (bias / factors).reshape(state.net.tensors[node.inputs[2]].shape)
+    bias = _bias(state, node, factors)
+    if len(node.inputs) > 2 and bias is None:
+        return
     made = state.even(name, factors)
     behind[made] = state.multiplied(made, name, factors)
     state.renamed[node.name, name] = made
     state.put(node, matrix / factors, bias)
 
 
-def _chosen(seen: F64, other: F64, noise: Callable[[F64], float], *, together: bool = False) -> F64 | None:
+def _gated(
+    state: _Evening, products: Mapping[int, LayerNode], tokens: Collection[str]
+) -> Iterator[tuple[LayerNode, LayerNode, list[LayerNode]]]:
+    """Nodes that multiply what they alone read of a product, that product, and those that alone read what is
+    multiplied."""
+    net = state.net
+    for node in net.nodes:
+        if node.op.op != "TPU_BINARY":
+            continue
+        (made,) = node.outputs
+        linear = _linear_operand(net, node, products)
+        readers = [products[k] for k in net.consumers[made] if k in products]
+        if linear is None or not 0 < len(readers) == len(net.consumers[made]):
+            continue
+        if {made, *linear.outputs} & set(net.outputs) or any(one.inputs[0] != made for one in readers):
+            continue
+        known = all(_known(net, state, name, tokens) for name in (linear.outputs[0], made))
+        if known and state.toolkit.param_values(node.op, node.param)["binary_op"] == BINARY_MUL:
+            yield node, linear, readers
+
+
+def _linear_operand(net: Net, node: LayerNode, products: Mapping[int, LayerNode]) -> LayerNode | None:
+    """The product whose result a node alone reads, and whose columns are the node's own."""
+    for name in node.inputs:
+        maker = products.get(net.producer.get(name, -1))
+        alone = len(net.consumers[name]) == 1 and node.inputs.count(name) == 1
+        if maker is not None and alone and net.tensors[name].shape == net.tensors[node.outputs[0]].shape:
+            return maker
+    return None
+
+
+def _pass(state: _Evening, node: LayerNode, linear: LayerNode, readers: list[LayerNode]) -> bool:
+    """Channels of one of two factors, which is linear, and of what they make: nothing is multiplied more."""
+    (name,), (made,) = linear.outputs, node.outputs
+    source = state.renamed.get((linear.name, linear.inputs[0]), linear.inputs[0])
+    if source not in state.ranges or state.renamed.get((linear.name, name)):
+        return False
+    factor, result, matrix = state.ranges[name], state.ranges[made], state.matrix(linear)
+    after = np.concatenate([state.matrix(one) for one in readers], 1)
+    seen, seen_made = (np.minimum(one.peaks, one.threshold) for one in (factor, result))
+    columns, rows = np.abs(matrix).max(0), np.abs(after).max(1)
+    power, squares = powers(result), np.square(after).sum(1)
+    other = power / np.maximum(powers(factor), np.finfo(np.float64).tiny)  # the other factor's mean square
+    read = state.ranges[source].mean_square * len(matrix)
+
+    def noise(s: F64) -> float:
+        step, grid = (seen / s).max() / 127, (columns / s).max() / 127
+        coarse, grid_after = (seen_made / s).max() / 127, (rows * s).max() / 127
+        passed = ((step**2 + grid**2 * read) * other + coarse**2) * s**2
+        return float(passed @ squares + grid_after**2 * (power / s**2).sum() * after.shape[1])
+
+    factors = _chosen(seen_made, rows, noise, third=np.maximum(columns, seen))
+    if factors is None:
+        return False
+    bias = _bias(state, linear, factors)
+    if len(linear.inputs) > 2 and bias is None:
+        return False
+    even, even_made = state.even(name, factors), state.even(made, factors)
+    state.renamed |= {
+        (linear.name, name): even,
+        (node.name, name): even,
+        (node.name, made): even_made,
+        **{(one.name, made): even_made for one in readers},
+    }
+    state.put(linear, matrix / factors, bias)
+    for one in readers:
+        state.put(one, state.matrix(one) * factors[:, None])
+    return True
+
+
+def _bias(state: _Evening, node: LayerNode, factors: F64) -> F64 | None:
+    """A product's bias with each number divided; None where it has none, or not one for each column."""
+    if len(node.inputs) < 3:
+        return None
+    one = state.net.tensors[node.inputs[2]]
+    assert one.data is not None
+    bias = np.frombuffer(one.data, np.float32).astype(np.float64)
+    return (bias / factors).reshape(one.shape) if bias.size == len(factors) else None
+
+
+def _chosen(
+    seen: F64,
+    other: F64,
+    noise: Callable[[F64], float],
+    *,
+    together: bool = False,
+    third: F64 | None = None,
+) -> F64 | None:
     """What channels are best divided by, the largest by 1. together: both sizes are of the same channel, else
-    what divides the one multiplies the other."""
+    what divides the one multiplies the other; third: sizes that are divided as the first ones are."""
     if not (seen.any() and other.any()):
         return None
-    a, b = (np.maximum(one / one.max(), _LEAST) for one in (seen, other))
+    sizes = (seen, other, np.ones(len(seen)) if third is None else third)
+    a, b, c = (np.maximum(one / one.max(), _LEAST) for one in sizes)
     best, found = noise(np.ones(len(a))) * _GAIN, None
-    for alpha, beta in product(_EXPONENTS, _EXPONENTS):
-        s = a**alpha * (b**beta if together else b**-beta)
+    for alpha, beta, gamma in product(_EXPONENTS, _EXPONENTS, _EXPONENTS if third is not None else (0.0,)):
+        s = a**alpha * c**gamma * (b**beta if together else b**-beta)
         s /= s.max()
         if (made := noise(s)) < best:
             best, found = made, s

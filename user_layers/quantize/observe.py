@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from firmware_sim.chip import MAX_TENSORS
 from firmware_sim.wire import DType
-from user_layers.bmodel import write
+from user_layers.bmodel import as_read
 from user_layers.compiler.pipeline import compile_graph
 from user_layers.graph import GraphBuilder
 from user_layers.net.nodes import LayerNode, check_scale
@@ -93,7 +93,7 @@ class Observer:
             self._net = self._graph.resolve()  # the scales of results follow from those of inputs
         outputs = [output for node in nodes for output in node.outputs]
         part = self._graph.part(f"run{number}", nodes, outputs, self._net)
-        self._runtime.load(write(compile_graph(part, opt=0)))
+        self._runtime.load(as_read(compile_graph(part, opt=0)))
         self._runs.append(_Run(part.name, part.inputs, tuple(outputs)))
         return self._runs[-1]
 

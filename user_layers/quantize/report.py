@@ -55,12 +55,14 @@ class Row:
 class Quantised(Generic[G]):
     """A graph in integers. rows: of the float net's layers; table: what it was made with, by the names of
     the float net's tensors; integers: of those of them that are integers here their names and scales;
-    factors: what channels (dimension 1) of some are divided by here; note: for the log, or nothing."""
+    second: those of these that have their channels, which are last in the float net, second here; factors:
+    what channels (dimension 1) of some are divided by here; note: for the log, or nothing."""
 
     graph: G
     rows: Sequence[Row]
     table: Table = field(default_factory=lambda: Table({}))
     integers: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    second: frozenset[str] = frozenset()
     factors: Mapping[str, Array] = field(default_factory=dict)
     note: str = ""
 
@@ -88,8 +90,11 @@ class Quantised(Generic[G]):
         """Outputs of this net as those of the float one: integers times their scale."""
         return outputs_in_float(self.graph, outputs)
 
-    def undivided(self, name: str, values: Array) -> Array:
-        """A tensor of the float net as this net has it, with channels as large as there."""
+    def as_in_float(self, name: str, values: Array, shape: Sequence[int]) -> Array:
+        """A tensor of the float net, which has it in this shape, of what this net has: with channels where
+        they are there, and as large."""
+        if name in self.second:
+            return np.moveaxis(values, 1, -1).reshape(shape)
         if name not in self.factors:
             return values
         by = self.factors[name].reshape(1, -1, *[1] * (values.ndim - 2))
@@ -104,7 +109,7 @@ class Quantised(Generic[G]):
         for row in left:
             reasons.setdefault(f"{row.op.removeprefix('TPU_')}: {row.reason}", []).append(row.layer)
         notes = [self.note] if self.note else []
-        return [head, *notes, *(f"fp32: {what} ({_some(names)})" for what, names in reasons.items())]
+        return [head, *notes, *(f"fp32: {what} ({some(names)})" for what, names in reasons.items())]
 
 
 def in_float(array: Array, form: Format) -> Array:
@@ -118,5 +123,6 @@ def outputs_in_float(graph: GraphBuilder, outputs: Sequence[Array]) -> list[Arra
     return [in_float(array, tensors[name].format) for name, array in zip(graph.outputs, outputs, strict=True)]
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """The first of them, and how many more."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

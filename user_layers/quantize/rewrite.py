@@ -17,7 +17,7 @@ from firmware_sim.wire import DType
 from user_layers.graph import GraphBuilder
 from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net, NetTensorInfo
-from user_layers.net.nodes import CALLER, LayerNode, Tensor
+from user_layers.net.nodes import LayerNode, Tensor, called
 from user_layers.quantize.channels import channels_last
 from user_layers.quantize.equalise import Equalised, equalise
 from user_layers.quantize.even_tokens import even_tokens
@@ -297,11 +297,8 @@ class Rewriting:
     def _add(
         self, node: LayerNode, op: str, inputs: Sequence[str], values: Mapping[str, Any], *outputs: str
     ) -> None:
-        token = CALLER.set(node.where)
-        try:
+        with called(node.where):
             self.made.add_tpu_layer(op, inputs, values or None, outputs)
-        finally:
-            CALLER.reset(token)
 
     def _free(self, stem: str) -> str:
         return free_name(stem, self.net.tensors, self.made.tensor_names)
@@ -314,15 +311,13 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     functions.
     """
     # Imported for what they register.
-    from user_layers.quantize import rules_deconv, rules_linear, rules_movement, rules_pointwise, rules_tokens  # noqa: F401  # noqa: F401
+    from user_layers.quantize import rules_deconv, rules_linear, rules_movement, rules_pointwise, rules_tokens  # noqa: F401
 
     net = _as_given(graph, table)
     _check_names(net, options)
     even = Equalised(net, dict(table.for_tensors(net.tensors).ranges))
     if options.equalise:
-        even = equalise(net, even.ranges, graph.toolkit)
-    if options.equalise:
-        even = even_tokens(even, graph.toolkit, options.fp32)
+        even = even_tokens(equalise(net, even.ranges, graph.toolkit), graph.toolkit, options.fp32)
     net, known = even.net, even.ranges
     group_of, together = tied(net, known, graph.toolkit)
     made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
@@ -347,8 +342,9 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
             made.add_output(state.as_bytes(last, name)[0])
         else:
             made.add_output(state.as_plain(last, name))
-    integers = {name: (own, step.scale) for name, (own, step) in state.bytes.items()}
-    return Quantised(made, tuple(rows), table, integers, even.factors, even.note)
+    second = frozenset(state.second.keys() - state.bytes.keys())
+    integers = {name: (own, step.scale) for name, (own, step) in (state.second | state.bytes).items()}
+    return Quantised(made, tuple(rows), table, integers, second, even.factors, even.note)
 
 
 def second_shape(shape: Sequence[int]) -> tuple[int, ...]:

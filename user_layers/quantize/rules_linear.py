@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.chip import NPU_NUM
-from firmware_sim.isa.layout import BD
+from firmware_sim.isa.layout import CHANNELS_MAX, WINDOW_STEP_MAX
 from user_layers.quantize.rewrite import Rewriting, rule
 from user_layers.quantize.scales import F64, Step, Weights, quantised_weights
 from user_layers.quantize.sites import Site, constant
 
-_WINDOW_STEP_MAX = 15  # of a stride or a dilation of one command
-CHANNELS = BD["res0_c"].limit // NPU_NUM * NPU_NUM
+CHANNELS = CHANNELS_MAX // NPU_NUM * NPU_NUM
 """The most inputs of a group of TPU_CONV_INT8."""
 _WINDOW = (
     *("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"),
@@ -53,10 +52,10 @@ def scale_shift(state: Rewriting, site: Site) -> str | None:
 def too_wide(values: Mapping[str, Any]) -> str | None:
     """Why no command makes a convolution with such strides and dilations."""
     strides = [values[key] for key in _WINDOW[2:4]]
-    wide = [stride for stride in strides if stride > _WINDOW_STEP_MAX]
-    halves = len(wide) < 2 and all(one % 2 == 0 and one // 2 <= _WINDOW_STEP_MAX for one in wide)
-    if not halves or max(values[key] for key in _WINDOW[4:6]) > _WINDOW_STEP_MAX:
-        return f"a stride or dilation above {_WINDOW_STEP_MAX}"
+    wide = [stride for stride in strides if stride > WINDOW_STEP_MAX]
+    halves = len(wide) < 2 and all(one % 2 == 0 and one // 2 <= WINDOW_STEP_MAX for one in wide)
+    if not halves or max(values[key] for key in _WINDOW[4:6]) > WINDOW_STEP_MAX:
+        return f"a stride or dilation above {WINDOW_STEP_MAX}"
     return None
 
 
@@ -141,7 +140,7 @@ def _write(
         source = state.reshaped(site, source, shape, state.between(site, "pixels"))
     step = Step(found.scale, not site.relu)
     name = state.result(site, step)
-    wide = [key for key in _WINDOW[2:4] if window[key] > _WINDOW_STEP_MAX]
+    wide = [key for key in _WINDOW[2:4] if window[key] > WINDOW_STEP_MAX]
     inputs, values = conv_of(
         state, site, source, found, {"groups": groups, **window, **{key: window[key] // 2 for key in wide}}
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firmware_sim.errors import UsageError
-from user_layers.bmodel import write
+from user_layers.bmodel import as_read
 from user_layers.bmodel.directory import References
 from user_layers.net.compiled import CompiledNet, NetTensor
 from user_layers.runtime import BModelRuntime
@@ -41,7 +41,7 @@ def load_net(net: CompiledNet, toolkit: Toolkit) -> BModelRuntime:
     """The net on the emulator, until the result is closed. Errors: as of `run_net`."""
     _check_memory(net)
     runtime = BModelRuntime(toolkit.device)
-    runtime.load(write(net), Attribution(nets=[net]))  # leaves nothing behind where it fails
+    runtime.load(as_read(net), Attribution(nets=[net]))  # leaves nothing behind where it fails
     return runtime
 
 

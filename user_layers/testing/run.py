@@ -18,7 +18,7 @@ from firmware_sim.device.findings import together
 from firmware_sim.errors import MissingError, TpulayerError, UsageError
 from firmware_sim.firmware.image import TCM_NAME, Kind
 from firmware_sim.suggest import did_you_mean
-from user_layers.net.nodes import CALLER
+from user_layers.net.nodes import called
 from user_layers.testing.cases import Array, Case, Golden, Param, Shapes
 from user_layers.testing.compare import Difference
 from user_layers.testing.golden import GoldenError, call_golden
@@ -138,8 +138,8 @@ def run_cases(
                 one = _One(toolkit, op, golden, case)
                 problem, found = "", None
                 findings: list[Finding] = []
-                place = CALLER.set(f"test_{name}.py, {case}")  # not where this runs from
-                with telling(label=f"{name} {case}: {mode}, {kind}") as verdict:
+                place = called(f"test_{name}.py, {case}")  # not where this runs from
+                with telling(label=f"{name} {case}: {mode}, {kind}") as verdict, place:
                     try:
                         one.param = types.param_values(op.op, types.param_bytes(op.op, case.param))
                         with together(on_findings=findings.extend):
@@ -153,8 +153,6 @@ def run_cases(
                         raise
                     except TpulayerError as e:
                         problem = f"{e.message} ({e.hint})" if e.hint else e.message
-                    finally:
-                        CALLER.reset(place)
                     verdict.problem = problem
                 wrong = tuple(merged(findings))
                 good = not problem and all(finding.about.advice for finding in wrong)

@@ -18,10 +18,10 @@ from user_layers.compiler.pipeline import compile_graph
 from user_layers.formats import in_onnx
 from user_layers.graph import GraphBuilder
 from user_layers.net.compiled import CompiledNet
-from user_layers.net.nodes import CALLER
+from user_layers.net.nodes import called
 from user_layers.onnx.build import build
 from user_layers.onnx.check import compare, random_inputs, reference, tolerance
-from user_layers.onnx.fold import is_random
+from user_layers.onnx.fold import random_nodes
 from user_layers.onnx.load import Source, read_proto
 from user_layers.onnx.model import Model
 from user_layers.onnx.own import run_beside
@@ -62,11 +62,8 @@ class NetSubject:
         self._load: Callable[[Shapes], Model] = lambda given: source.load(read, {**self.shapes, **given})
         self.model: Model = self._load({})
         self._wide = in_float32(self.model)
-        caller = CALLER.set(source.short)
-        try:
+        with called(source.short):
             self._built = build(self.model, source.name, toolkit=self.toolkit, integers=False)
-        finally:
-            CALLER.reset(caller)
         self.graph: GraphBuilder = self._built.graph
         self._smaller: dict[int, Model] = {}
 
@@ -121,8 +118,8 @@ class NetSubject:
         verdict = Verdict()
         inputs = self.arrays(sample)
         try:
-            if any(is_random(node) for node in self.model.nodes):
-                raise CompileError("the model makes random numbers")
+            if drawn := random_nodes(self.model):
+                raise CompileError(f"{drawn[0].title} makes random numbers")
             want, different = self._wanted(inputs)
         except MissingError:
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from user_layers.api import Graph
 from user_layers.compiler.pipeline import compile_graph
 from user_layers.compiler.tiling import Ends
 from user_layers.net.compiled import CompiledNet, Stage
-from user_layers.net.nodes import CALLER
+from user_layers.net.nodes import called
 from user_layers.runtime.references import run_net
 from user_layers.testing.cases import Array, Case, Const, Input, Shapes
 from user_layers.testing.golden import GoldenError, call_golden
@@ -132,13 +133,13 @@ class Tried:
     def accept(self) -> None:
         """Refused where the layer's shape function or golden does not take the case."""
         arrays = self.sample.arrays(self.case)
-        place = CALLER.set(f"{self.layer.target.name}, {self.case}")
         try:
-            outputs = self.layer.target.outputs
-            if self.layer.target.golden is not None:
-                outputs = len(self.expected(arrays))
-            self.outputs = outputs
-            self.net().graph(arrays, outputs).resolve()
+            with self._called():
+                outputs = self.layer.target.outputs
+                if self.layer.target.golden is not None:
+                    outputs = len(self.expected(arrays))
+                self.outputs = outputs
+                self.net().graph(arrays, outputs).resolve()
         except GoldenError as error:
             raise Refused(f"golden: {error}") from error
         except CompileError as error:
@@ -147,8 +148,10 @@ class Tried:
             raise Refused(f"the layer: {_reason(error)}") from error
         except UsageError as error:
             raise Refused(f"the graph: {error.message}") from error
-        finally:
-            CALLER.reset(place)
+
+    def _called(self) -> AbstractContextManager[None]:
+        """In which messages call the place where layers are added by the case."""
+        return called(f"{self.layer.target.name}, {self.case}")
 
     def acts(self) -> list[tuple[str, Callable[[], int], str]]:
         """What is done for each property, and on which firmware."""
@@ -168,7 +171,6 @@ class Tried:
     def attempt(self, verdict: Verdict, name: str, firmware: str, act: Callable[[], int]) -> None:
         """Do it, and note what came of it."""
         findings: list[Finding] = []
-        place = CALLER.set(f"{self.layer.target.name}, {self.case}")
         self._where, self._shapes = "", None
 
         def failed(name_: str, kind: str, problem: str, **more: object) -> None:
@@ -178,7 +180,7 @@ class Tried:
             )
 
         try:
-            with together(check=self.layer.check, on_findings=findings.extend):
+            with self._called(), together(check=self.layer.check, on_findings=findings.extend):
                 verdict.elements += act()
             verdict.held.append(name)
         except Wrong as wrong:
@@ -198,8 +200,6 @@ class Tried:
                 verdict.refused = f"the layer: {_reason(error)}"
             else:
                 verdict.skipped[name] = why
-        finally:
-            CALLER.reset(place)
         for property_, finding in by_property(findings):
             failed(property_, finding.rule, finding.what, findings=(finding,))
 

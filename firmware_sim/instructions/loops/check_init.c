@@ -355,6 +355,20 @@ int64_t check_init_write(const tl_arg *a) {
     return TL_DONE;
 }
 
+/* ranges of DDR i64[k, 2], write, shadow: whether all of them are written, 1 or 0; with write they are afterwards. */
+int64_t check_init_ranges(const tl_arg *a) {
+    const int64_t *range = a[0].data;
+    shadow s = shadow_of(a, 2);
+    for (int64_t i = 0; i < a[0].shape[0]; i++) {
+        const int64_t at = range[2 * i], run = range[2 * i + 1] - at;
+        if (a[1].value)
+            system_write(&s, CHECK_DDR, at, run);
+        else if (!system_written(&s, CHECK_DDR, at, run))
+            return 0;
+    }
+    return 1;
+}
+
 static void local_clear(shadow *s, int64_t at, uint64_t lane) {
     const int64_t line = at / CHECK_LINE;
     if (s->lines[line]) {

@@ -125,3 +125,53 @@ int64_t moves_copy(const tl_arg *a) {
     }
     return TL_DONE;
 }
+
+enum { BOX_DIMS = 5 };
+
+/* n, and the steps in the destination and in the source, of each dimension; where the first element is in both. */
+typedef struct {
+    struct {
+        int64_t n, to, from;
+    } dim[BOX_DIMS];
+    int64_t to, from;
+} box;
+
+#define COPY_LINE(type)                                                                        \
+    for (int64_t i = 0; i < n; i++)                                                            \
+        ((type *)to)[i * step_to] = ((const type *)from)[i * step_from];                       \
+    break;
+
+TL_INLINE void copy_line(char *to, const char *from, int64_t n, int64_t step_to, int64_t step_from, int64_t item) {
+    if (step_to == 1 && step_from == 1) {
+        memcpy(to, from, (size_t)(n * item));
+        return;
+    }
+    switch (item) {
+    case 1:
+        COPY_LINE(uint8_t)
+    case 2:
+        COPY_LINE(uint16_t)
+    default:
+        COPY_LINE(uint32_t)
+    }
+}
+
+/* Boxes of elements, which share no byte with what they become. out, x, boxes. */
+int64_t moves_boxes(const tl_arg *a) {
+    const int64_t item = a[0].item;
+    for (int64_t k = 0; k < a[2].shape[0]; k++) {
+        const box *b = (const box *)a[2].data + k;
+        char *to = (char *)a[0].data + b->to * item;
+        const char *from = (const char *)a[1].data + b->from * item;
+        for (int64_t i = 0; i < b->dim[0].n; i++)
+            for (int64_t j = 0; j < b->dim[1].n; j++)
+                for (int64_t l = 0; l < b->dim[2].n; l++)
+                    for (int64_t m = 0; m < b->dim[3].n; m++) {
+                        const int64_t r = i * b->dim[0].to + j * b->dim[1].to + l * b->dim[2].to + m * b->dim[3].to;
+                        const int64_t x =
+                            i * b->dim[0].from + j * b->dim[1].from + l * b->dim[2].from + m * b->dim[3].from;
+                        copy_line(to + r * item, from + x * item, b->dim[4].n, b->dim[4].to, b->dim[4].from, item);
+                    }
+    }
+    return TL_DONE;
+}

@@ -189,7 +189,7 @@ def bound(name: str, *arguments: Argument) -> Call:
     return Call(name, arguments)
 
 
-def run(entries: list[bytes]) -> int:
-    """Call loops in turn, by their `Call.entry`; how many were done: all, unless memory ran out."""
-    done: int = _opened().run(b"".join(entries), len(entries))
+def run(entries: bytes, count: int) -> int:
+    """Call loops in turn, by their `Call.entry`s; how many were done: all, unless memory ran out."""
+    done: int = _opened().run(entries, count)
     return done

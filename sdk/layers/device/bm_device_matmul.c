@@ -177,17 +177,21 @@ static void plan_convolution(job *j) {
     }
 }
 
+/* Batches that multiply the same matrix, one behind the other: their rows are rows of one product. */
+static void join_rows(product *p) {
+    for (; p->batch_dims > 0; p->batch_dims--) {
+        const int d = p->batch_dims - 1;
+        const unsigned long long extent = (unsigned long long)p->batch[d], rows = extent * (unsigned long long)p->m;
+        const bool next = p->right_step[d] == 0 && p->left_step[d] == (unsigned long long)p->m * (unsigned long long)p->k;
+        if ((extent != 1 && !next) || rows > 0x7fffffff) return;
+        p->m = (int)rows;
+        p->batches /= extent;
+    }
+}
+
 static void plan(job *j) {
     product *p = &j->p;
-    bool one_right = true;
-    for (int d = 0; d < p->batch_dims; d++) one_right &= p->right_step[d] == 0;
-    const unsigned long long all = p->batches * (unsigned long long)p->m;
-    if (one_right && all <= 0x7fffffff) {
-        /* All batches multiply one matrix: their rows are rows of one product (none is repeated then). */
-        p->m = (int)all;
-        p->batches = 1;
-        p->batch_dims = 0;
-    }
+    join_rows(p);
     j->convolves = !p->blocks && product_by_convolution(p->m, p->n);
     if (j->convolves) {
         plan_convolution(j);

@@ -51,9 +51,11 @@ static inline int bm_conv_channel_words(const conv_problem *p, int in_c) {
     return bm_conv_sets(p, in_c) * p->weight_words + (p->joined ? CONV_JOINED : 0);
 }
 
-/* Whether columns that no window of the tile sees come along, so that rows lie together in DDR. */
+/* Whether columns that no window of the tile sees come along, so that rows lie together in DDR. Where a transposed
+ * convolution leaves out more than its kernel reaches over, they would move its windows, or give more of them. */
 static inline bool bm_conv_all_columns(const conv_problem *p, const conv_plan *t) {
-    return t->w == p->w.out && !p->filled && p->w.insert == 0 && p->w.size + p->w.before <= CHIP_WINDOW_SIDE_MAX;
+    return t->w == p->w.out && !p->filled && p->w.insert == 0 && p->w.before >= 0 && p->w.after >= 0 &&
+           p->w.size + p->w.before <= CHIP_WINDOW_SIDE_MAX;
 }
 
 /* Bytes per NPU of the input of a tile. */

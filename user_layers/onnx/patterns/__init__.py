@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from user_layers.onnx.fuse import DOMAIN
-from user_layers.onnx.model import Model, Node
+from user_layers.onnx.model import DOMAIN, Model, Node
 from user_layers.onnx.patterns.gelu import gelu
 from user_layers.onnx.patterns.group_norm import group_norm
 from user_layers.onnx.patterns.hard_swish import hard_swish

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from user_layers.onnx.model import STANDARD, Model, Node
+from user_layers.onnx.model import Model, Node
 
 _CLOSE = 1e-6  # relative: constants as single precision holds them
 
@@ -51,7 +51,7 @@ class Matcher:
         """The node of one of these operations that makes a value for the pattern alone; readers: how many
         nodes of the pattern read it."""
         found = self._makers.get(name)
-        if found is None or found.op not in ops or found.domain not in STANDARD or found.mapped:
+        if found is None or not found.is_a(*ops):
             return None
         if name != self._last.outputs[0]:
             if name in self._results or len(self._model.consumers.get(name, ())) != readers:
