@@ -23,11 +23,11 @@ from benchmarks.bench_vendor_cycles import measure
 from benchmarks.int8_models import NETS as PICTURES
 from benchmarks.int8_tokens import NETS
 from firmware_sim.chip import CLOCK_HZ
-from user_layers.evaluate.score import Sums
 from user_layers.onnx.build import build
 from user_layers.onnx.load import Source, read_proto
 from user_layers.product import compile_net
 from user_layers.quantize.calibrate import calibrate
+from user_layers.quantize.quality import Sums
 from user_layers.quantize.rewrite import Int8
 from user_layers.runtime import BModelRuntime
 from user_layers.toolkit import Toolkit

@@ -30,12 +30,12 @@ from firmware_sim.chip import CLOCK_HZ
 from tests.onnx_light import NAMES, randomized
 from tests.oracle.client import Refused, Unavailable
 from tests.oracle.toolchain import Toolchain
-from user_layers.evaluate.score import Sums
 from user_layers.onnx.build import build
 from user_layers.onnx.load import Source, read_proto
 from user_layers.onnx.model import Model
 from user_layers.product import compile_net
 from user_layers.quantize.calibrate import calibrate
+from user_layers.quantize.quality import Sums
 from user_layers.quantize.rewrite import Int8
 from user_layers.quantize.table import Table, read_table
 from user_layers.runtime import BModelRuntime

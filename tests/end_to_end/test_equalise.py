@@ -16,7 +16,7 @@ from tests.support.quantised import Array
 from tests.support.workspaces import tpulayer
 from tpulayer import Graph
 from user_layers.quantize.calibrate import calibrate
-from user_layers.quantize.quality import sqnr
+from user_layers.quantize.quality import compared
 from user_layers.quantize.rewrite import QuantiseOptions, quantise
 from user_layers.quantize.table import Table
 from user_layers.toolkit import Toolkit
@@ -82,7 +82,7 @@ def test_float_is_the_same_and_integers_are_nearer(acts: tuple[str, ...], toolki
     }
     other = samples(9)
     want = run(graph, other)
-    gain = sqnr(want, run(even.graph, other)) - sqnr(want, run(plain.graph, other))
+    gain = compared(want, run(even.graph, other)).sqnr - compared(want, run(plain.graph, other)).sqnr
     assert gain > 1
 
 

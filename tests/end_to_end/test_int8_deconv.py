@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 from tests.support.examples import examples
 from tpulayer import Graph
 from user_layers.quantize.calibrate import calibrate
-from user_layers.quantize.quality import sqnr
+from user_layers.quantize.quality import compared
 from user_layers.quantize.rewrite import quantise
 from user_layers.toolkit import Toolkit
 
@@ -62,6 +62,6 @@ def test_any_window(
     for options in ({"opt": 0}, {"opt": 2}, {"dynamic": True}):
         done.graph.compile(**options)
         found.append(done.graph.run({"x": x})[0])
-    assert sqnr(wanted, found[0]) > 25
+    assert compared(wanted, found[0]).sqnr > 25
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])

@@ -22,7 +22,7 @@ from user_layers.onnx.command import CompileOptions, run
 from user_layers.onnx.int8 import int8_of
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.data import Batch
-from user_layers.quantize.quality import sqnr
+from user_layers.quantize.quality import compared
 from user_layers.quantize.rewrite import Int8, QuantiseOptions, quantise
 from user_layers.quantize.table import Range, Table
 from user_layers.toolkit import Toolkit
@@ -71,7 +71,7 @@ def test_a_net_in_integers(toolkit: Toolkit) -> None:
         done.graph.compile(opt=opt)
         results.append(done.graph.run({"x": x})[0])
     assert all(np.array_equal(results[0], other) for other in results[1:])
-    assert sqnr(want, results[0]) > 32
+    assert compared(want, results[0]).sqnr > 32
     assert [node.op.short for node in done.graph.nodes].count("CONV_INT8") == 3
 
 
@@ -238,7 +238,7 @@ def test_long_sums(toolkit: Toolkit, columns: int, kept: bool) -> None:
     assert (done.share == 1) == kept
     for options in ({"opt": 0}, {"opt": 2}, {"dynamic": True}):
         done.graph.compile(**options)
-        assert sqnr(wanted, done.graph.run({"x": x})[0]) > 27
+        assert compared(wanted, done.graph.run({"x": x})[0]).sqnr > 27
     if not kept:
         assert "a sum of 4,099 products" in str(done.rows[0].reason)
 
@@ -268,7 +268,7 @@ def test_wide_strides(toolkit: Toolkit, stride: tuple[int, int], kept: bool, bat
     for options in ({"opt": 0}, {"opt": 2}, {"dynamic": True}):
         done.graph.compile(**options)
         results.append(done.graph.run({"x": x})[0])
-        assert sqnr(wanted, results[-1]) > 27 and np.array_equal(results[0], results[-1])
+        assert compared(wanted, results[-1]).sqnr > 27 and np.array_equal(results[0], results[-1])
 
 
 def test_quantised_models(toolkit: Toolkit, tmp_path: Path) -> None:
@@ -366,7 +366,7 @@ def test_integers_that_other_nodes_read(case: str, toolkit: Toolkit) -> None:
     made.compile()
     (got,) = made.run({"x": x})
     assert got.shape == want.shape
-    assert sqnr(want, got) > 25
+    assert compared(want, got).sqnr > 25
 
 
 def test_parts_of_a_tensor_have_its_range() -> None:

@@ -14,7 +14,7 @@ from tpulayer import BINARY_ADD, BINARY_MUL, Graph
 from user_layers.compiler.strips import in_strips
 from user_layers.net.functions import UNARY
 from user_layers.quantize.calibrate import calibrate
-from user_layers.quantize.quality import sqnr
+from user_layers.quantize.quality import compared
 from user_layers.quantize.report import Quantised
 from user_layers.quantize.rewrite import QuantiseOptions, quantise
 from user_layers.quantize.table import Table
@@ -70,7 +70,7 @@ def agree(net: Net, done: Quantised[Graph], least: float = 28) -> None:
         done.graph.compile(**options)
         for got, want, plain in zip(done.graph.run({"x": net.x}), wants, floats, strict=True):
             np.testing.assert_array_equal(got, want, err_msg=str(options))
-            assert sqnr(plain, got) > least
+            assert compared(plain, got).sqnr > least
 
 
 def ops(done: Quantised[Graph]) -> list[str]:
@@ -188,7 +188,7 @@ def in_every_way(net: Net, done: Quantised[Graph], wants: list[Array]) -> list[f
         results.append(done.graph.run({"x": net.x}))
     for other_way in results[1:]:
         assert all(np.array_equal(a, b) for a, b in zip(results[0], other_way, strict=True))
-    return [sqnr(want, got) for want, got in zip(wants, results[0], strict=True)]
+    return [compared(want, got).sqnr for want, got in zip(wants, results[0], strict=True)]
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -20,7 +20,7 @@ from user_layers.compiler.strips import in_strips
 from user_layers.onnx.compile import compile_onnx
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.observe import Observer
-from user_layers.quantize.quality import sqnr
+from user_layers.quantize.quality import compared
 from user_layers.quantize.rewrite import Int8, QuantiseOptions, quantise
 from user_layers.quantize.table import Range, Table, write_table
 from user_layers.scaffold import add_layer
@@ -236,7 +236,7 @@ def test_a_net_in_integers_by_the_range_of_the_layers_own_result(ws: Workspace, 
             done = quantise(graph, Table(ranges))
             assert not any(row.reason for row in done.rows)
             done.graph.compile()
-            assert sqnr(want, done.graph.run({"x": x})[0]) > 28
+            assert compared(want, done.graph.run({"x": x})[0]).sqnr > 28
 
 
 def test_two_layers_of_integers_are_observed_in_their_scales(ws: Workspace) -> None:

@@ -21,7 +21,7 @@ from user_layers.onnx.compile import compile_model
 from user_layers.onnx.load import Source
 from user_layers.onnx.preprocess import with_pictures
 from user_layers.quantize.pictures import Array, Preprocess, Words, fused
-from user_layers.quantize.quality import sqnr
+from user_layers.quantize.quality import compared
 from user_layers.runtime import BModelRuntime
 from user_layers.runtime.references import load_net
 from user_layers.toolkit import Toolkit
@@ -277,7 +277,7 @@ def test_the_commands(tmp_path: Path, toolkit: Toolkit) -> None:
     with BModelRuntime(toolkit.device) as runtime:
         runtime.load(tmp_path / "float" / "compilation.bmodel")
         (got,) = runtime.launch("net", {"x_raw": raw})
-    assert sqnr(want, got) > 120
+    assert compared(want, got).sqnr > 120
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from user_layers.delegates.compile import compile_partition
 from user_layers.formats import in_onnx
 from user_layers.onnx.check import random_inputs, reference
 from user_layers.onnx.compile import CompiledModel, compile_model
-from user_layers.quantize.quality import sqnr
+from user_layers.quantize.quality import compared
 from user_layers.runtime.references import load_net
 from user_layers.spelling.spell import spell
 from user_layers.tflite.integers import read_model
@@ -69,8 +69,8 @@ def test_a_model_in_integers(kind: str, how: str, tmp_path: Path, toolkit: Toolk
         (got,) = in_numbers(data, runtime.launch("net", fed))
     (own,) = in_numbers(data, without_optimizer(in_onnx(path)[0], fed))
     (want,) = without_optimizer(spell(model, TFLITE).proto, given)
-    lost = min(sqnr(want, own), 30)
-    assert sqnr(want, got) > lost - 4 and sqnr(own, got) > min(lost, 27) - 4
+    lost = min(compared(want, own).sqnr, 30)
+    assert compared(want, got).sqnr > lost - 4 and compared(own, got).sqnr > min(lost, 27) - 4
 
 
 def conv(dtype: str = "int8", scales: tuple[float, ...] = (0.5,), kind: str = "CONV_2D") -> Net:
@@ -152,7 +152,7 @@ def test_the_distance_that_is_told_is_from_the_files_own_numbers(tmp_path: Path,
     made = compiled(path, toolkit)
     with load_net(made.net, toolkit) as runtime:
         got = runtime.launch("net", given)
-    apart = sqnr(in_numbers(data, want)[0], in_numbers(data, got)[0])
+    apart = compared(in_numbers(data, want)[0], in_numbers(data, got)[0]).sqnr
     (line,) = (line for line in made.lines if "dB of signal" in line)
     assert f": {apart:.1f} dB of signal" in line
 
@@ -170,7 +170,7 @@ def test_the_commands(tmp_path: Path) -> None:
     (score,) = told["outputs"].values()
     (own,) = without_optimizer(in_onnx(tmp_path / "net.tflite")[0], {name: given})
     (want,) = without_optimizer(spell(model, TFLITE).proto, {name: given})
-    assert score["sqnr"] > sqnr(want, own) - 4
+    assert score["sqnr"] > compared(want, own).sqnr - 4
 
 
 def test_a_partition_in_strips_knows_its_operations(tmp_path: Path, toolkit: Toolkit) -> None:

@@ -12,7 +12,7 @@ from firmware_sim.errors import CompileError
 from tests.support.tflite_quantised import without_optimizer
 from user_layers.onnx.compile import compile_model
 from user_layers.onnx.load import Source
-from user_layers.quantize.quality import sqnr
+from user_layers.quantize.quality import compared
 from user_layers.runtime.references import load_net
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
 from user_layers.spelling.spell import spell
@@ -111,7 +111,7 @@ def test_a_program_in_8_bits(toolkit: Toolkit) -> None:
     p = Program(x=X)
     p.add("y", "aten.relu.default", [conv(p, "x", p.constant("w", NUMBERS))], (2, 4, 6, 6))
     (want,) = said(p.model("y"), x=X)
-    assert sqnr(want, got) > sqnr(want, own) - 4
+    assert compared(want, got).sqnr > compared(want, own).sqnr - 4
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])

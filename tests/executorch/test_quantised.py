@@ -22,7 +22,7 @@ from tpulayer.executorch import TpuLayerPartitioner, counters, runtime  # noqa: 
 from user_layers.cli.main import run  # noqa: E402
 from user_layers.delegates import compile as partitions  # noqa: E402
 from user_layers.executorch.command import count_partitions  # noqa: E402
-from user_layers.quantize.quality import sqnr  # noqa: E402
+from user_layers.quantize.quality import compared  # noqa: E402
 from user_layers.spelling.foreign import Array  # noqa: E402
 
 PICTURES = inputs(4, 9)
@@ -80,7 +80,7 @@ def test_a_partition_in_8_bits(kind: str, tmp_path: Path, shares: list[float]) -
     mine = executed(tmp_path / "tpu.pte")
     assert counters()["runs"] - before == len(PICTURES)
     theirs, want = executed(tmp_path / "cpu.pte"), of(net)
-    assert sqnr(theirs, mine) > 30 and sqnr(want, mine) > sqnr(want, theirs) - 4
+    assert compared(theirs, mine).sqnr > 30 and compared(want, mine).sqnr > compared(want, theirs).sqnr - 4
 
 
 @pytest.mark.parametrize("kind", NETS)
@@ -97,7 +97,7 @@ def test_other_weights(how: dict[str, bool], tmp_path: Path, shares: list[float]
     program = quantised(made("residual"), **how)
     assert lowered(program, tmp_path / "tpu.pte", TpuLayerPartitioner()) == 1
     assert shares[-1] == 1
-    assert sqnr(of(program.module()), executed(tmp_path / "tpu.pte")) > 30
+    assert compared(of(program.module()), executed(tmp_path / "tpu.pte")).sqnr > 30
 
 
 def test_integers_between_partitions_and_the_cpu(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_integers_between_partitions_and_the_cpu(tmp_path: Path) -> None:
         lowered(program, path, partitioner)
         going, total = partitioner.counted
         assert 0 < going < total
-        assert sqnr(of(program.module()), executed(path)) > 30
+        assert compared(of(program.module()), executed(path)).sqnr > 30
 
 
 def test_scales_found_at_run_time_stay_in_executorch(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_scales_found_at_run_time_stay_in_executorch(tmp_path: Path) -> None:
     assert lowered(program, tmp_path / "tpu.pte", partitioner) > 0
     assert "choose_qparams.tensor: there is no such operation here" in partitioner.report()
     assert "its scale is computed, not a constant" in partitioner.report()
-    assert sqnr(of(program.module()), executed(tmp_path / "tpu.pte")) > 40
+    assert compared(of(program.module()), executed(tmp_path / "tpu.pte")).sqnr > 40
 
 
 def test_scales_found_at_run_time_in_a_pt2_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

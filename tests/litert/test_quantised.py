@@ -19,7 +19,7 @@ from tests.support.tflite_quantised import (
 )
 from user_layers.delegates.litert import LiteRtModel, counters, left_on_cpu
 from user_layers.formats import in_onnx
-from user_layers.quantize.quality import sqnr
+from user_layers.quantize.quality import compared
 from user_layers.runtime.references import load_net
 from user_layers.spelling.foreign import Array
 from user_layers.spelling.spell import spell
@@ -59,5 +59,7 @@ def test_a_model_beside_litert(kind: str, edges: bool, tmp_path: Path, toolkit: 
     all_of = {name: np.concatenate([one.reshape(-1) for one in arrays]) for name, arrays in found.items()}
     assert since(before).runs == 4
     np.testing.assert_array_equal(all_of["plugin"], all_of["chip"])
-    assert sqnr(all_of["litert"], all_of["words"]) > 35
-    assert sqnr(all_of["float"], all_of["chip"]) > sqnr(all_of["float"], all_of["litert"]) - 6
+    assert compared(all_of["litert"], all_of["words"]).sqnr > 35
+    assert (
+        compared(all_of["float"], all_of["chip"]).sqnr > compared(all_of["float"], all_of["litert"]).sqnr - 6
+    )

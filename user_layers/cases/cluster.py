@@ -40,16 +40,19 @@ def on_dask(
     try:
         import distributed
         from distributed.client import FutureCancelledError
+        from distributed.comm.addressing import get_address_host_port
     except ImportError as error:
         raise MissingError(
             "--dask needs Dask's distributed, which is not installed", hint="pip install tpulayer[cluster]"
         ) from error
     try:
-        client = distributed.Client(address, timeout=_CONNECTING, set_as_default=False)
-    except (ValueError, TypeError) as error:
+        get_address_host_port(address)  # a client that finds it wrong ends after a while, and noisily
+    except ValueError as error:
         raise UsageError(
             f"{address!r} is no address: {error}", hint="as `dask scheduler` prints it: tcp://HOST:PORT"
         ) from error
+    try:
+        client = distributed.Client(address, timeout=_CONNECTING, set_as_default=False)
     except OSError as error:
         raise MissingError(
             f"no Dask scheduler answers at {address}", hint="start one with `dask scheduler`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -215,10 +216,12 @@ def _int8(
         "--quant-input": quant_input,
         "--quant-output": quant_output,
         "--no-equalise": no_equalise,
-        "--search": search,
+        "--search": search is not None,
     }
     for option in (option for option, given in others.items() if given and table is None):
         raise UsageError(f"{option} without --int8", hint="`tpulayer calibrate` makes the table for it")
     if (search is None) != (data is None):
         raise UsageError("--search and --data go together", hint="--search 30 --data SAMPLES")
+    if search is not None and not math.isfinite(search):
+        raise UsageError(f"--search {search}: expected a number of dB", hint="--search 30")
     return None if table is None else int8_of(table, fp32 or (), quant_input, quant_output, not no_equalise)

@@ -15,13 +15,14 @@ from firmware_sim.shown import count
 from firmware_sim.suggest import did_you_mean
 from user_layers.cases.hand_out import Where, hand_out
 from user_layers.evaluate.job import Job
-from user_layers.evaluate.score import METRICS, Score, Sums
+from user_layers.evaluate.score import METRICS, Score
 from user_layers.evaluate.search import search
 from user_layers.evaluate.work import worker, worker_anywhere
 from user_layers.onnx.int8 import float_graph
 from user_layers.onnx.load import Source
 from user_layers.quantize.data import batches
 from user_layers.quantize.pictures import Preprocess, Words
+from user_layers.quantize.quality import Sums
 from user_layers.quantize.report import some
 from user_layers.quantize.rewrite import Int8
 from user_layers.toolkit import Toolkit
@@ -99,13 +100,15 @@ def lines(options: EvaluateOptions, score: Score) -> Iterator[str]:
                 f"right: {score.int_right / score.labelled:.2%} in 8 bits, "
                 f"{score.float_right / score.labelled:.2%} in float, of {score.labelled} labels"
             )
+        else:
+            yield "how many are right is not known: the samples have no labels"
     for name, sums in score.outputs.items():
-        yield f"{name}: {sums.sqnr:.1f} dB, cosine {sums.cosine:.6f}"
+        yield f"{name}: {sums.sqnr:.1f} dB, cosine {sums.cosine:.6f}{sums.left_out}"
     if score.layers:
         yield "where the noise comes from (worst first; dB of signal over noise, cosine):"
         width = max(len(name) for name, _ in score.worst(_WORST))
         for name, sums in score.worst(_WORST):
-            yield f"  {name:{width}} {sums.sqnr:7.1f} {sums.cosine:9.6f}"
+            yield f"  {name:{width}} {sums.sqnr:7.1f} {sums.cosine:9.6f}{sums.left_out}"
     if score.inside:
         yield f"not compared, inside of 8-bit layers or no floats: {some(list(score.inside))}"
 
@@ -114,7 +117,8 @@ def as_json(score: Score) -> dict[str, Any]:
     """What machines read."""
 
     def of(sums: Sums) -> dict[str, float | None]:
-        return {"sqnr": sums.sqnr if math.isfinite(sums.sqnr) else None, "cosine": sums.cosine}
+        sqnr, cosine = (x if math.isfinite(x) else None for x in (sums.sqnr, sums.cosine))
+        return {"sqnr": sqnr, "cosine": cosine, "not_finite": sums.odd}
 
     return {
         "samples": score.samples,

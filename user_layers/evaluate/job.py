@@ -44,7 +44,11 @@ class Job:
                 f"the model of {folder} is not there: {record.model or 'it was no file'}",
                 hint="--model says where it is",
             )
-        if hashlib.sha256(found.read_bytes()).hexdigest() != record.sha256:
+        try:
+            content = found.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{found} cannot be read: {error.strerror}") from error
+        if hashlib.sha256(content).hexdigest() != record.sha256:
             raise UsageError(f"{found} is not what {folder} was compiled from", hint="compile it again")
         return Job(folder, found, record)
 

@@ -9,47 +9,19 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from user_layers.quantize.quality import Array
+from firmware_sim.errors import UsageError
+from user_layers.quantize.quality import Array, Sums
 
 METRICS = ("sqnr", "cosine", "top1")
 
 
-@dataclass
-class Sums:
-    """Of one tensor: squares of what was wanted, of what came, of the difference, and their product."""
-
-    want: float = 0.0
-    got: float = 0.0
-    noise: float = 0.0
-    product: float = 0.0
-
-    def add(self, want: Array, got: Array) -> None:
-        """The numbers of some samples."""
-        a, b = want.astype(np.float64).ravel(), got.astype(np.float64).ravel()
-        self.want += float(a @ a)
-        self.got += float(b @ b)
-        self.noise += float(np.square(a - b).sum())
-        self.product += float(a @ b)
-
-    def merge(self, other: Sums) -> None:
-        """Those of other samples."""
-        self.want += other.want
-        self.got += other.got
-        self.noise += other.noise
-        self.product += other.product
-
-    @property
-    def sqnr(self) -> float:
-        """Signal to quantisation noise in dB."""
-        if self.noise == 0:
-            return math.inf
-        return 10 * math.log10(self.want / self.noise) if self.want else -math.inf
-
-    @property
-    def cosine(self) -> float:
-        """Of the angle between wanted and made."""
-        length = math.sqrt(self.want * self.got)
-        return self.product / length if length else float(self.want == self.got)
+def no_classes(labels: npt.NDArray[np.generic], classes: int) -> str:
+    """What keeps labels from being one of so many classes for each sample, or nothing."""
+    if labels.ndim != 1 or labels.dtype.kind not in "iuf":
+        return f"{labels.dtype} {list(labels.shape)}"
+    numbers = labels.astype(np.float64)
+    wrong = numbers[(numbers != np.floor(numbers)) | (numbers < 0) | (numbers >= classes)]
+    return f"{wrong[0]:g}, and the net's first output has {classes} numbers" if wrong.size else ""
 
 
 @dataclass
@@ -72,9 +44,16 @@ class Score:
     def add(
         self, want: Mapping[str, Array], got: Mapping[str, Array], labels: npt.NDArray[np.generic] | None
     ) -> None:
-        """The outputs of one batch; all their samples count."""
+        """The outputs of one batch; all their samples count. labels: classes. Errors: UsageError
+        for others."""
         first = next(iter(want))
-        best = [np.argmax(one[first].reshape(len(one[first]), -1), 1) for one in (want, got)]
+        flat = [one[first].reshape(len(one[first]), -1) for one in (want, got)]
+        best = [np.argmax(one, 1) for one in flat]
+        if labels is not None and (wrong := no_classes(labels, flat[0].shape[1])):
+            raise UsageError(
+                f"the labels are no classes: {wrong}",
+                hint="a whole number for each sample; others are for a metric of your own, FILE.py:FUNCTION",
+            )
         self.samples += len(best[0])
         self.same += int((best[0] == best[1]).sum())
         if labels is not None:
@@ -99,7 +78,11 @@ class Score:
 
     def worst(self, count: int) -> Sequence[tuple[str, Sums]]:
         """The layers with the most noise, in parts of their signal."""
-        return sorted(self.layers.items(), key=lambda one: one[1].sqnr)[:count]
+
+        def rank(named: tuple[str, Sums]) -> float:
+            return -math.inf if named[1].empty else named[1].sqnr
+
+        return sorted(self.layers.items(), key=rank)[:count]
 
     def own_mean(self) -> float:
         """Of the user's metric over all samples."""

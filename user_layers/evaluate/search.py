@@ -10,9 +10,9 @@ from itertools import islice
 from firmware_sim.errors import UsageError
 from firmware_sim.shown import count
 from user_layers.compiler.pipeline import compile_graph
-from user_layers.evaluate.score import Sums
 from user_layers.graph import GraphBuilder
 from user_layers.quantize.data import Batch
+from user_layers.quantize.quality import Sums
 from user_layers.quantize.report import Row, outputs_in_float
 from user_layers.quantize.rewrite import Int8, quantise, with_ranges
 from user_layers.runtime.references import load_net
@@ -62,6 +62,11 @@ class _Trial:
                 made = done.given(runtime.launch(done.graph.name, done.fed(batch.inputs)))
                 for one, want, got in zip(sums, wanted, made, strict=True):
                     one.add(want[: batch.count], got[: batch.count])
+        if any(one.odd for one in sums):
+            raise UsageError(
+                "NaN or infinities come out for these samples, and their noise cannot be measured",
+                hint="give --data that the net is for",
+            )
         return min(one.sqnr for one in sums)
 
 

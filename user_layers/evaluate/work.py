@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -11,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.errors import UsageError
-from user_layers.bmodel.directory import BMODEL
+from user_layers.bmodel.directory import BMODEL, QUANTISED
 from user_layers.compiler.pipeline import compile_graph
 from user_layers.evaluate.job import Job, Packed
-from user_layers.evaluate.score import Score, Sums
+from user_layers.evaluate.score import Score, no_classes
 from user_layers.onnx.custom import load_function
 from user_layers.quantize.data import Batch
 from user_layers.quantize.observe import Observer
+from user_layers.quantize.quality import Sums
 from user_layers.quantize.report import outputs_in_float
 from user_layers.quantize.rewrite import quantise, with_ranges
 from user_layers.runtime import BModelRuntime
@@ -47,7 +50,7 @@ class Worker:
             self._metric: Metric | None = load_function(metric, "--metric") if metric else None
             self._float = load_net(compile_graph(self.graph), self._toolkit)
             self._integers = BModelRuntime(self._toolkit.device)
-            self._integers.load(job.folder / BMODEL)
+            self._name = self._loaded(job.folder / BMODEL)
             self._observers = (Observer(self.graph), Observer(self._done.graph)) if layers else None
         except BaseException:
             self._toolkit.close()
@@ -67,10 +70,10 @@ class Worker:
         name = self.graph.name
         plain = outputs_in_float(self.graph, self._float.launch(name, dict(batch.inputs)))
         want = self._named(plain, batch.count)
-        made = self._integers.launch(name, fed)
+        made = self._integers.launch(self._name, fed)
         got = self._named(self._done.given(made), batch.count)
         score = Score()
-        score.add(want, got, batch.labels)
+        score.add(want, got, self._classes(want, batch.labels))
         if self._metric is not None:
             score.own.append((self._measured(want, got, batch.labels), batch.count))
         if self._observers is not None:
@@ -80,6 +83,31 @@ class Worker:
             score.inside = dict.fromkeys(name for name in made_there if name not in score.layers)
         return score
 
+    def _loaded(self, bmodel: Path) -> str:
+        """The name of the net in integers. Errors: UsageError where the file is not that of this record."""
+        self._integers.load(bmodel)
+        (net, *more), graph = self._integers.networks, self._done.graph
+        tensors = graph.resolve().tensors
+        made = [(tensors[name].shape, np.float32(tensors[name].format.scale or 1)) for name in graph.outputs]
+        there = [
+            (shape, np.float32(tensor.scale))
+            for shape, tensor in zip(net.stages[0].output_shapes, net.outputs, strict=True)
+        ]
+        given = tuple(tensors[name].shape for name in graph.inputs)
+        if more or there != made or net.stages[0].input_shapes != given:
+            raise UsageError(
+                f"{bmodel} is not the net that {QUANTISED} beside it describes",
+                hint="compile the model again",
+            )
+        return net.name
+
+    def _classes(self, want: Mapping[str, Array], labels: Array | None) -> Array | None:
+        """Labels that can be the place of the greatest number; those of a user's metric may be anything."""
+        first = next(iter(want.values()))
+        if labels is None or self._metric is None or not no_classes(labels, first[0].size):
+            return labels
+        return None
+
     def _named(self, outputs: Sequence[Array], count: int) -> dict[str, Array]:
         """Outputs of the samples that count, by their names."""
         return {name: array[:count] for name, array in zip(self.graph.outputs, outputs, strict=True)}
@@ -87,12 +115,18 @@ class Worker:
     def _measured(self, want: Mapping[str, Array], got: Mapping[str, Array], labels: Array | None) -> float:
         assert self._metric is not None
         try:
-            return float(self._metric(want, got, labels))
-        except Exception as error:
+            found = float(self._metric(want, got, labels))
+        except (Exception, SystemExit) as error:
             raise UsageError(
                 f"the metric failed: {type(error).__name__}: {error}",
                 hint="it gets the float net's outputs by name, those in integers, labels or None",
             ) from error
+        if not math.isfinite(found):
+            raise UsageError(
+                f"the metric gave {found} for a batch, and a mean with it says nothing",
+                hint="give a number for whatever comes; the result is the mean over all samples",
+            )
+        return found
 
     def _compared(
         self, wanted: Mapping[str, Array], found: Mapping[str, Array]

@@ -19,6 +19,7 @@ from user_layers.onnx.load import Source, read_proto
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.data import batches
 from user_layers.quantize.pictures import Preprocess
+from user_layers.quantize.report import some
 from user_layers.quantize.rewrite import Int8, QuantiseOptions
 from user_layers.quantize.table import (
     Table,
@@ -186,6 +187,8 @@ def run_calibrate(
     (write_vendor_table if options.vendor else write_table)(table, options.out)
     found = f"{count(len(table.ranges), 'tensor')}, {count(samples, 'sample')}, {options.method}"
     say(f"{source.place} -> {options.out}: {found}")
+    if odd := table.about.get("not_finite"):
+        say(f"NaN and infinities, which came in {some(odd)}, count for nothing")
     for line in options.pictures.lines() if options.pictures is not None else ():
         say(line)
     return table

@@ -4,7 +4,9 @@ QuantizeLinear and DequantizeLinear between layers become nothing, QLinearConv a
 that they stand for; the layers become 8-bit ones again from the ranges, on the grids that the chip has.
 Weights are what the integers of the file stand for. Zero points other than 0 say that a range is not
 symmetric: the chip has none, so its larger side counts. Where a range begins at 0, the model's integers cut
-what is below; a Relu does that here.
+what is below; a Relu does that here. A range that also ends at a whole number is that of a Clip (ReLU6, or
+from 0 to 1) which was left out because the integers cut: it comes back. Other ends are the largest values
+that were seen, and cutting there would only cost steps.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
+from firmware_sim.errors import ModelError
 from user_layers.graph.prepared import free_name
-from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
+from user_layers.onnx.model import STANDARD, Array, Model, Node, Value, shown
 from user_layers.quantize.table import Range
 
 _MICROSOFT = "com.microsoft"
 _FLOAT = np.dtype(np.float32)
 _INTEGERS = (np.dtype(np.int8), np.dtype(np.uint8))
+_WHOLE = 1e-6  # of a number: how far its 255th part in single precision may take it
 _POSITIVE = ("Relu", "Sigmoid", "HardSigmoid", "Softmax", "Abs", "Exp", "Sqrt", "Softplus")
 _KEEPING = (
     *("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Reshape", "Flatten", "Transpose"),
@@ -41,7 +45,7 @@ _TURNING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze
 def in_float(model: Model) -> tuple[Model, dict[str, Range]]:
     """The model without its 8-bit numbers, and the ranges of tensors by names. A model that has none stays
     as it is. What has no scale for the whole tensor, and what inputs and outputs of the model have in
-    integers, stays too."""
+    integers, stays too. Errors: ModelError for a scale that is none."""
     walk = _Walk(model)
     for node in model.nodes:
         walk.node(node)
@@ -70,6 +74,8 @@ class _Walk:
     def node(self, node: Node) -> None:
         """Take one node over, or what it stands for."""
         rule = None if node.is_own else _RULES.get((_domain(node), node.op))
+        if rule is not None:
+            self._check_scales(node)
         made = rule(self, node) if rule is not None else None
         if made is not None:
             self._nodes += made
@@ -77,6 +83,23 @@ class _Walk:
             self._nodes.append(self._moving(node))
         else:
             self._nodes.append(self._in_integers_again(node))
+
+    def _check_scales(self, node: Node) -> None:
+        """Errors: ModelError for a scale that is not finite, or not above 0; a channel of constant weights
+        may have 0 or less."""
+        linear = node.op in ("QuantizeLinear", "DequantizeLinear")
+        for at, name in enumerate(node.inputs):
+            scale = self.constant(name) if name else None
+            if scale is None or scale.dtype.kind != "f" or (linear and at != 1):
+                continue
+            data = self.constant(node.inputs[at - 1]) if at else None
+            weights = data is not None and data.size > 1 and node.op != "QuantizeLinear"
+            wrong = scale[~np.isfinite(scale) | ((scale <= 0) & (not weights))]
+            if wrong.size:
+                raise ModelError(
+                    f"{node.title}: the scale {shown(name)} is {wrong.reshape(-1)[0]:g}",
+                    hint="scales are finite and above 0; quantise the model again",
+                )
 
     def _moves(self, node: Node) -> bool:
         """Whether a node does with floats what it does with integers, and makes no result of the model."""
@@ -148,13 +171,24 @@ class _Walk:
         """What integers that begin at 0 do to a tensor, which `op` makes."""
         maker = self._makers.get(source)
         op = op or (maker.op if maker is not None else "")
-        cuts = self.ranges[made].low >= 0 and op != "" and not self._positive(op, maker)
-        return Node("Relu" if cuts else "Identity", "", title, (source,), (made,))
+        high = self.ranges[made].high
+        if self.ranges[made].low < 0 or op == "" or self._positive(op, maker):
+            return Node("Identity", "", title, (source,), (made,))
+        if abs(high - round(high)) > _WHOLE * high:
+            return Node("Relu", "", title, (source,), (made,))
+        ends = [
+            self.add(f"{made}:{what}", np.array(end, np.float32))
+            for what, end in (("low", 0), ("high", high))
+        ]
+        return Node("Clip", "", title, (source, *ends), (made,))
 
     def _positive(self, op: str, maker: Node | None) -> bool:
         """Whether nothing below 0 can come."""
         if op in _POSITIVE:
             return True
+        if maker is not None and op == "Clip" and len(maker.inputs) > 1 and maker.op == op:
+            least = self.constant(maker.inputs[1])
+            return least is not None and least.size == 1 and bool(least.reshape(-1)[0] >= 0)
         if op not in _KEEPING or maker is None:
             return False
         inputs = maker.inputs if op == "Concat" else maker.inputs[:1]

@@ -24,7 +24,9 @@ def calibrate(
 
     inputs: arrays by the names of the net's inputs, one mapping for each run. method: "minmax", "percentile"
     (99.99), "mse" or "entropy". step: gets the number of runs that are done. Tensors that hold nothing but
-    zeros are left out: they have no scale. Errors: UsageError without inputs; those of compiling and running.
+    zeros are left out: they have no scale. The table's `about` names those that held NaN or infinities, which
+    count for nothing. Errors: UsageError without inputs, or where all tensors are left out; those of
+    compiling and running.
     """
     chosen = method_of(method)
     seen: dict[str, Statistics] = {}
@@ -43,5 +45,13 @@ def calibrate(
             "no inputs to calibrate with", hint="give data of which the net's inputs can be made"
         )
     ranges = {name: one.range(chosen) for name, one in seen.items()}
-    about = {"net": graph.name, "method": method, "runs": runs}
-    return Table({name: one for name, one in ranges.items() if one is not None}, about)
+    found = {name: one for name, one in ranges.items() if one is not None}
+    if not found:
+        raise UsageError(
+            "all tensors held nothing but zeros, NaN or infinities",
+            hint="give data like what the net is for",
+        )
+    about: dict[str, Any] = {"net": graph.name, "method": method, "runs": runs}
+    if odd := [name for name, one in seen.items() if one.odd]:
+        about["not_finite"] = odd
+    return Table(found, about)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.errors import MissingError, UsageError
+from firmware_sim.shown import count as counted
 from user_layers.quantize.pictures import Preprocess
 
 Array = npt.NDArray[Any]
 LABELS = "labels"
 _ARRAYS = (".npz", ".npy")
 _PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm")
+_WRITTEN = "numpy.savez writes such files"
+_NUMBERS = "biuf"  # of numpy's kinds of data types, what a net's input can be made of
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,8 @@ def batches(path: Path, inputs: Shapes, how: Preprocess | None = None) -> Iterat
     (of a net with one input of 1 or 3 channels; without `how` resized to its height and width, 0 to 255).
     With `how` an array of uint8 holds pictures, [N, H, W, C] with channels in the order of its pixel_format;
     floats are what comes of them already. The last batch is filled up with its own samples.
-    Errors: UsageError for what is not there, lacks an input or has other shapes; MissingError for pictures
-    without Pillow.
+    Errors: UsageError for what is not there, lacks an input, has other shapes or holds what single precision
+    does not (NaN among it; infinities are for masks); MissingError for pictures without Pillow.
     """
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if p.suffix.lower() in (*_ARRAYS, *_PICTURES))
@@ -62,17 +67,19 @@ def batches(path: Path, inputs: Shapes, how: Preprocess | None = None) -> Iterat
 
 
 def _of_arrays(path: Path, inputs: Shapes, how: Preprocess | None) -> Iterator[Batch]:
-    arrays = _arrays(path, inputs, how)
-    labels = arrays.pop(LABELS, None)
+    arrays, labels = _arrays(path, inputs, how)
     samples = {len(array) for array in arrays.values()}
-    if len(samples) != 1 or 0 in samples:
+    if samples == {0}:
+        raise UsageError(f"{path} has no samples", hint="the first axis of each array counts them")
+    if len(samples) != 1:
         found = ", ".join(f"{name} {len(array)}" for name, array in arrays.items())
         raise UsageError(
             f"{path}: the inputs have different numbers of samples: {found}", hint="give as many of each"
         )
     (total,) = samples
-    if labels is not None and len(labels) != total:
-        raise UsageError(f"{path}: {len(labels)} labels for {total} samples", hint="one for each")
+    if labels is not None and labels.shape[:1] != (total,):
+        told = str(len(labels)) if labels.ndim else "one number instead of"
+        raise UsageError(f"{path}: {told} labels for {counted(total, 'sample')}", hint="one for each")
     size = {shape[0] for shape in inputs.values()}
     if len(size) != 1:
         raise UsageError("the inputs of the net have different batches", hint="give one file for each run")
@@ -93,19 +100,26 @@ def _taken(array: Array, shape: tuple[int, ...], how: Preprocess | None) -> Arra
     return array if how is None or array.dtype != np.uint8 else how.input_of(list(array), shape)
 
 
-def _arrays(path: Path, inputs: Shapes, how: Preprocess | None) -> dict[str, Array]:
+def _read(path: Path, only: str | None) -> dict[str, Array]:
+    """The arrays of a file by their names. only: the name of a single one. Errors: UsageError."""
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            if len(inputs) != 1:
-                raise UsageError(
-                    f"{path}: one array for {len(inputs)} inputs", hint="write an .npz by their names"
-                )
-            found = {next(iter(inputs)): loaded}
-        else:
-            found = {name: loaded[name] for name in loaded.files}
-    except (OSError, ValueError, EOFError) as e:
-        raise UsageError(f"cannot read {path}: {e}", hint="numpy.savez writes such files") from e
+        with path.open("rb") as file:  # numpy leaves open what it finds damaged
+            loaded = np.load(file, allow_pickle=False)
+            if not isinstance(loaded, np.ndarray):
+                return {name: loaded[name] for name in loaded.files}
+    except OSError as e:
+        raise UsageError(f"cannot read {path}: {e.strerror or e}", hint=_WRITTEN) from e
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as e:
+        told = "it holds objects" if "Object arrays" in str(e) else "it is damaged, or no file of numpy's"
+        raise UsageError(f"cannot read {path}: {told}", hint=_WRITTEN) from e
+    if only is None:
+        raise UsageError(f"{path}: one array for several inputs", hint="write an .npz by their names")
+    return {only: loaded}
+
+
+def _arrays(path: Path, inputs: Shapes, how: Preprocess | None) -> tuple[dict[str, Array], Array | None]:
+    """What each input is made of, and the labels."""
+    found = _read(path, next(iter(inputs)) if len(inputs) == 1 else None)
     chosen = {}
     for name, shape in inputs.items():
         if name not in found:
@@ -122,15 +136,32 @@ def _arrays(path: Path, inputs: Shapes, how: Preprocess | None) -> dict[str, Arr
                 f"{path}: {name!r} is {array.dtype}, and the net takes pictures in bytes",
                 hint=f"uint8 [N, H, W, {how.channels}]: the net itself subtracts and multiplies",
             )
-        if array.shape[1:] != shape[1:] and array.ndim:
+        if array.ndim == 0 or array.shape[1:] != shape[1:]:
             raise UsageError(
                 f"{path}: {name!r} is {list(array.shape)}, and the net takes {list(shape)}",
                 hint="the first axis counts samples; all others are the net's",
             )
-        chosen[name] = array.astype(np.float32, copy=False)
-    if LABELS in found:
-        chosen[LABELS] = found[LABELS]
-    return chosen
+        chosen[name] = _numbers(path, name, array)
+    return chosen, None if LABELS in inputs else found.get(LABELS)
+
+
+def _numbers(path: Path, name: str, array: Array) -> Array:
+    """In single precision. Errors: UsageError for what is no number there, with the sample."""
+    what = f"{path}: {name!r}"
+    if array.dtype.kind not in _NUMBERS:
+        raise UsageError(f"{what} is {array.dtype}, no numbers", hint="floats or integers")
+    with np.errstate(over="ignore"):
+        made = array.astype(np.float32, copy=False)
+    if array.dtype.kind == "f":
+        large = np.isinf(made) & np.isfinite(array)
+        wrong = [("NaN", np.isnan(array)), ("what is too large for float32", large)]
+    else:  # compared in double precision, so that those above 2^53 pass
+        wrong = [("an integer that float32 does not have", made.astype(np.float64) != array)]
+    for told, places in wrong:
+        if places.any():
+            sample = int(np.argmax(places.reshape(len(array), -1).any(1)))
+            raise UsageError(f"{what} holds {told} in sample {sample}", hint="leave that sample out")
+    return made
 
 
 def _pictures(path: Path, name: str, array: Array, how: Preprocess) -> Array:

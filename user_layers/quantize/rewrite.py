@@ -21,7 +21,7 @@ from user_layers.net.nodes import LayerNode, Tensor, called
 from user_layers.quantize.channels import channels_last
 from user_layers.quantize.equalise import Equalised, equalise
 from user_layers.quantize.even_tokens import even_tokens
-from user_layers.quantize.report import G, Quantised, Row
+from user_layers.quantize.report import G, Quantised, Row, some
 from user_layers.quantize.scales import Step, multiplier
 from user_layers.quantize.sites import Site, sites
 from user_layers.quantize.table import Range, Table
@@ -307,15 +307,22 @@ class Rewriting:
 def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions()) -> Quantised[G]:
     """The graph in 8-bit integers, as far as its layers can; inputs and outputs keep names and order.
 
-    Errors: UsageError for layers to be left in fp32 that the graph does not have; CompileError of shape
-    functions.
+    Errors: UsageError for layers to be left in fp32 that the graph does not have, or a table of another
+    graph; CompileError of shape functions.
     """
     # Imported for what they register.
     from user_layers.quantize import rules_deconv, rules_linear, rules_movement, rules_pointwise, rules_tokens  # noqa: F401
 
     net = _as_given(graph, table)
     _check_names(net, options)
-    even = Equalised(net, dict(table.for_tensors(net.tensors).ranges))
+    known = table.for_tensors(net.tensors).ranges
+    if known and not known.keys() & net.tensors.keys():
+        raise UsageError(
+            f"the calibration table names no tensor of this net: it has {some(list(known))}, and the net "
+            f"{some(list(net.tensors))}",
+            hint="calibrate this model; names are the model's own",
+        )
+    even = Equalised(net, dict(known))
     if options.equalise:
         even = even_tokens(equalise(net, even.ranges, graph.toolkit), graph.toolkit, options.fp32)
     net, known = even.net, even.ranges

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.shown import brief
@@ -153,7 +154,10 @@ def read_table(path: Path) -> Table:
         raise UsageError(
             f"cannot read the calibration table {path}: {reason}", hint="`tpulayer calibrate` makes one"
         ) from e
-    return parse_table(path, text)
+    found = parse_table(path, text)
+    if not found.ranges:
+        raise _bad(path, "has no tensors")
+    return found
 
 
 def parse_table(path: Path, text: str) -> Table:
@@ -163,8 +167,8 @@ def parse_table(path: Path, text: str) -> Table:
 
 def _from_json(path: Path, text: str) -> Table:
     try:
-        whole = json.loads(text)
-    except ValueError as e:
+        whole = json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as e:
         raise _bad(path, f"is no JSON: {e}") from e
     tensors = whole.get("tensors")
     if whole.get("format") != _FORMAT or not isinstance(tensors, dict):
@@ -183,32 +187,46 @@ def _from_json(path: Path, text: str) -> Table:
     )
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Errors: ValueError for a name that comes twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(n for n in names if names.count(n) > 1)!r} comes twice")
+    return found
+
+
 def _range(path: Path, what: str, one: Any) -> Range:
     if not isinstance(one, dict):
         raise _bad(path, f"{what} is no object")
     values: dict[str, float] = {}
     for key in ("threshold", "min", "max", "power"):
         value = one.get(key, math.nan if key == "power" else None)
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
+        if not _is_number(value):
             raise _bad(path, f"{what} has no number {key!r}")
         values[key] = float(value)
     lists = []
     for key in ("mean", "peak"):
         found = one.get(key, [])
-        if not isinstance(found, list) or not all(
-            isinstance(v, (int, float)) and math.isfinite(v) for v in found
-        ):
+        if not isinstance(found, list) or not all(_is_number(v) and math.isfinite(v) for v in found):
             raise _bad(path, f"{what}: {key!r} is no list of numbers")
         lists.append(tuple(found))
     mean, peaks = lists
-    if any(peak < 0 for peak in peaks):
-        raise _bad(path, f"{what}: a 'peak' is below 0")
+    if any(peak < 0 for peak in peaks) or values["power"] < 0:
+        raise _bad(path, f"{what}: a 'peak' or the 'power' is below 0")
     made = Range(values["min"], values["max"], values["threshold"], values["power"], mean, peaks)
     return _checked(path, what, made)
 
 
+def _is_number(value: Any) -> TypeGuard[float]:
+    """Whether it can be a float; an integer of JSON may be too large."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) <= sys.float_info.max
+    return isinstance(value, float)
+
+
 def _from_lines(path: Path, text: str) -> Table:
-    ranges = {}
+    ranges: dict[str, Range] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):
@@ -222,9 +240,9 @@ def _from_lines(path: Path, text: str) -> Table:
             raise _bad(path, f"{what} is not NAME THRESHOLD MIN MAX") from None
         if len(words) != 4:
             raise _bad(path, f"{what} is not NAME THRESHOLD MIN MAX")
-        ranges[words[0]] = _checked(path, f"{what} ({words[0]})", Range(low, high, threshold))
-    if not ranges:
-        raise _bad(path, "has no tensors")
+        one = _checked(path, f"{what} ({words[0]})", Range(low, high, threshold))
+        if ranges.setdefault(words[0], one) != one:
+            raise _bad(path, f"{what} ({words[0]}): another range for what an earlier line has")
     return Table(ranges, {"from": path.name})
 
 

@@ -22,7 +22,7 @@ _SEARCHED = 128  # thresholds that the method `mse` compares
 @dataclass
 class Statistics:
     """Of one tensor over all inputs: a histogram of magnitudes whose range grows as values do, ends, sums.
-    channels: which dimension they are."""
+    channels: which dimension they are; odd: whether there were NaN or infinities."""
 
     low: float = np.inf
     high: float = -np.inf
@@ -34,11 +34,13 @@ class Statistics:
     peaks: F64 | None = None
     places: int = 0
     channels: int = 1
+    odd: bool = False
 
     def add(self, values: npt.NDArray[np.float32]) -> None:
         """The values of one run. NaN and infinities count for nothing."""
         wide = values.astype(np.float64)
         finite = wide[np.isfinite(wide)]
+        self.odd |= finite.size < wide.size
         if finite.size == 0:
             return
         magnitudes = np.abs(finite)

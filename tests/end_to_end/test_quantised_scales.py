@@ -1,0 +1,119 @@
+"""What scales of quantised models say besides ranges: clips that integers make, and scales that are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from firmware_sim.errors import ModelError, UsageError
+from tpulayer import Graph
+from user_layers.onnx.build import build
+from user_layers.onnx.load import from_proto
+from user_layers.quantize.quality import compared
+from user_layers.quantize.rewrite import Int8
+from user_layers.quantize.table import Range, Table
+from user_layers.toolkit import Toolkit
+
+CHANNELS, SIZE = 8, 12
+ZERO = np.uint8(0)
+Array = npt.NDArray[Any]
+
+
+def qdq(zero: Any = ZERO, high: float = 6.0, layers: int = 3, **changed: Any) -> onnx.ModelProto:
+    """Convolutions with a scale for each channel of the weights, each behind the other, whose results go
+    from 0 to `high` in integers, and some beyond. changed: other constants, by their names."""
+    rng = np.random.default_rng(0)
+    constants: dict[str, Any] = {
+        "xs": np.float32(0.03), "xz": np.int8(0), "ys": np.float32(high / 255), "yz": zero,
+    }  # fmt: skip
+    make = helper.make_node
+    nodes = [
+        make("QuantizeLinear", ["x", "xs", "xz"], ["q0"]),
+        make("DequantizeLinear", ["q0", "xs", "xz"], ["d0"]),
+    ]
+    for k in range(layers):
+        read = 3 if k == 0 else CHANNELS
+        constants[f"w{k}"] = rng.integers(-127, 128, (CHANNELS, read, 3, 3)).astype(np.int8)
+        constants[f"s{k}"] = (rng.uniform(0.5, 1, CHANNELS) / 127 * (high / 4 if k == 0 else 0.7)).astype(
+            np.float32
+        )
+        constants[f"z{k}"] = np.zeros(CHANNELS, np.int8)
+        nodes += [
+            make("DequantizeLinear", [f"w{k}", f"s{k}", f"z{k}"], [f"v{k}"], f"weights{k}", axis=0),
+            make("Conv", [f"d{k}", f"v{k}"], [f"c{k}"], f"conv{k}", pads=[1] * 4),
+            make("QuantizeLinear", [f"c{k}", "ys", "yz"], [f"q{k + 1}"], f"quantise{k}"),
+            make("DequantizeLinear", [f"q{k + 1}", "ys", "yz"], [f"d{k + 1}"]),
+        ]
+    tensors = [numpy_helper.from_array(np.asarray(a), name) for name, a in (constants | changed).items()]
+    x = helper.make_tensor_value_info("x", 1, [1, 3, SIZE, SIZE])
+    y = helper.make_tensor_value_info(f"d{layers}", 1, [1, CHANNELS, SIZE, SIZE])
+    graph = helper.make_graph(nodes, "clips", [x], [y], tensors)
+    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def both(model: onnx.ModelProto, toolkit: Toolkit) -> tuple[Array, Array, Graph]:
+    """What onnxruntime makes of random numbers, what the net makes, and the net."""
+    x = np.random.default_rng(1).standard_normal((1, 3, SIZE, SIZE)).astype(np.float32)
+    (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    made = Graph.from_onnx(model, toolkit=toolkit)
+    made.compile()
+    return want, made.run({"x": x})[0], made
+
+
+@pytest.mark.parametrize("high", [6.0, 1.0, 2.0])
+@pytest.mark.parametrize("zero", [np.uint8(0), np.int8(-128)])
+def test_a_clip_that_is_left_to_the_integers(toolkit: Toolkit, high: float, zero: Any) -> None:
+    """onnxruntime's quantiser removes ReLU6 where a scale says the same; each convolution cuts by itself."""
+    want, got, made = both(qdq(zero, high), toolkit)
+    cut = np.count_nonzero(want > high * 0.999) / want.size
+    assert 0.01 < cut < 0.5
+    assert compared(want, got).sqnr > 28 and float(got.max()) <= high * (1 + 1e-6)
+    assert [n.op.short for n in made.nodes].count("CONV_INT8") == 3
+    assert len(made.nodes) <= 6  # to integers, three convolutions, back, and the output
+
+
+def test_other_ends_are_what_was_seen(toolkit: Toolkit) -> None:
+    """Steps may be larger there, so that the weights have all their bits."""
+    for high, clips in ((6.3, 0), (6.0, 3)):
+        built = build(from_proto(qdq(high=high)), "net", toolkit=toolkit, integers=False)
+        assert [node.op for node in built.model.nodes].count("Clip") == clips
+        assert built.graph.nodes
+
+
+@pytest.mark.parametrize(
+    ("constant", "value", "told"),
+    [
+        ("ys", np.float32(0), "QuantizeLinear quantise0: the scale ys is 0"),
+        ("ys", np.float32(-0.1), "QuantizeLinear quantise0: the scale ys is -0.1"),
+        ("ys", np.float32(np.nan), "QuantizeLinear quantise0: the scale ys is nan"),
+        ("xs", np.float32(np.inf), "QuantizeLinear with the output q0: the scale xs is inf"),
+        ("s1", np.array([np.nan] + [0.1] * 7, np.float32), "DequantizeLinear weights1: the scale s1 is nan"),
+        ("s0", np.array([np.inf] * 8, np.float32), "DequantizeLinear weights0: the scale s0 is inf"),
+    ],
+)
+def test_scales_that_are_none(toolkit: Toolkit, constant: str, value: Any, told: str) -> None:
+    with pytest.raises(ModelError, match=told) as caught:
+        Graph.from_onnx(qdq(**{constant: value}), toolkit=toolkit)
+    assert "scales are finite and above 0" in str(caught.value)
+
+
+def test_a_channel_of_weights_may_hold_nothing(toolkit: Toolkit) -> None:
+    """Pruned channels have the scale 0 in some files, and a sign can be part of a scale."""
+    steps = np.array([0, -0.01] + [0.008] * 6, np.float32)
+    want, got, _ = both(qdq(s0=steps), toolkit)
+    assert compared(want, got).sqnr > 30
+
+
+def test_the_table_of_another_net(toolkit: Toolkit) -> None:
+    x, y = (helper.make_tensor_value_info(name, 1, [1, 2, 3, 4]) for name in "xy")
+    plain = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    model = from_proto(helper.make_model(plain, ir_version=8))
+    table = Table({"a": Range(-1, 1, 1), "b": Range(-1, 1, 1)})
+    with pytest.raises(UsageError, match="names no tensor of this net: it has a, b, and the net x, y"):
+        build(model, "net", toolkit=toolkit, int8=Int8(table))
