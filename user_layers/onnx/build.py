@@ -22,9 +22,9 @@ from user_layers.onnx.model import Array, Model, Value
 from user_layers.onnx.observe import observe_shapes
 from user_layers.onnx.partition import Part, partition
 from user_layers.onnx.precision import in_float32, narrow_types
-from user_layers.onnx.quantised import in_float
 from user_layers.onnx.survey import Survey, is_beyond_host, survey_layers
 from user_layers.onnx.types import obstacle
+from user_layers.onnx.unrounded import unquantised
 from user_layers.onnx.varying import largest_shapes
 from user_layers.quantize.report import Quantised
 from user_layers.quantize.rewrite import Int8, QuantiseOptions, quantise
@@ -37,7 +37,7 @@ class Built:
     """A graph made of a model. model: folded, fused and with shapes, whose nodes are in `parts`. parts: what
     runs where, in order. empty: outputs without elements, which a net cannot have. layers: how many the graph
     has now. observed: values whose shapes were seen by running the model, because nothing infers them.
-    narrow: floating-point types of the model in place of which it computes in float32. varying: the largest
+    narrow: types and roundings of the model in place of which it computes in float32. varying: the largest
     shapes of outputs whose shapes are known only when a net has run. own: the layers of the user's nodes, by
     the node's first output, as `floats` has them: the graph as it was in float. quantised: what became of it
     where `graph` is in integers."""
@@ -90,13 +90,13 @@ def build(
     # Behind the marks: what the user maps stays. Before all that goes by inferred shapes.
     model = without_single_letters(model)
     # Behind the marks, too; before the rest, for which 8-bit numbers would be in the way.
-    model, ranges = in_float(model)
+    model, ranges, rounded = unquantised(model)
     # Before nodes become part of what is before them.
     folded = {
         node.outputs[0]: (node.inputs[0], _FOLDED[node.op]) for node in model.nodes if node.op in _FOLDED
     }
     # Behind the marks: what the user maps keeps its types. Before all that computes or asks for types.
-    model, narrow = in_float32(model), narrow_types(model)
+    model, narrow = in_float32(model), [*narrow_types(model), *rounded]
     # Before observing: an operand that says how large a result is must be a constant by then.
     model = fold_constants(model)
     # Behind folding, which infers shapes as far as possible: this runs the model for the rest.

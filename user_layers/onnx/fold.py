@@ -134,10 +134,12 @@ def _empty(value: Value) -> Array | None:
 
 def _does_nothing(known: Model, node: Node, model: Model) -> bool:
     """Identity of a tensor, Cast to the type that it has, and Dropout whose mask nobody reads and that is not
-    for training; slices, pads and expansions that change nothing. known: the values as they are known now;
-    model: who reads them."""
+    for training; slices, pads and expansions that change nothing; a Clip at the ends of the one before.
+    known: the values as they are known now; model: who reads them."""
     if node.op in ("Slice", "Pad", "Expand"):
         return node.domain in STANDARD and _is_whole(known, node)
+    if node.is_a("Clip"):
+        return _is_clipped(model.makers.get(node.inputs[0]), node, known.constants)
     if node.op not in _NOTHING or known.value(node.inputs[0]).kind != "tensor":
         return False
     if node.op == "Cast":
@@ -149,6 +151,15 @@ def _does_nothing(known: Model, node: Node, model: Model) -> bool:
     if not training:
         return True
     return training in known.constants and not bool(known.constants[training])
+
+
+def _is_clipped(before: Node | None, node: Node, constants: Mapping[str, Array]) -> bool:
+    """Whether a Clip has the constant ends of the one before it."""
+    if before is None or not before.is_a("Clip") or len(before.inputs) != 3 or len(node.inputs) != 3:
+        return False
+    pairs = list(zip(node.inputs[1:], before.inputs[1:], strict=True))
+    ends = [(constants.get(mine), constants.get(theirs)) for mine, theirs in pairs]
+    return all(a is not None and b is not None and np.array_equal(a, b) for a, b in ends)
 
 
 def _is_whole(known: Model, node: Node) -> bool:
@@ -241,7 +252,7 @@ def run_node(model: Model, node: Node) -> dict[str, Array]:
     found, refused = None, ""
     for candidate in (proto, with_oldest_opset(proto)):
         try:
-            found = run_model(serialized(candidate, node.title), {}, FOLD_S, _LARGEST)
+            found = run_model(serialized(candidate, node.title), {}, FOLD_S, _LARGEST, plain=True)
             break
         except ModelError as error:
             refused = refused or error.message

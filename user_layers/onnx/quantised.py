@@ -4,14 +4,14 @@ QuantizeLinear and DequantizeLinear between layers become nothing, QLinearConv a
 that they stand for; the layers become 8-bit ones again from the ranges, on the grids that the chip has.
 Weights are what the integers of the file stand for. Zero points other than 0 say that a range is not
 symmetric: the chip has none, so its larger side counts. Where a range begins at 0, the model's integers cut
-what is below; a Relu does that here. A range that also ends at a whole number is that of a Clip (ReLU6, or
-from 0 to 1) which was left out because the integers cut: it comes back. Other ends are the largest values
+what is below; a Relu does that here. A range that begins and ends at whole numbers is that of a Clip (ReLU6,
+or from -1 to 1) which was left out because the integers cut: it comes back. Other ends are the largest values
 that were seen, and cutting there would only cost steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,10 @@ _MICROSOFT = "com.microsoft"
 _FLOAT = np.dtype(np.float32)
 _INTEGERS = (np.dtype(np.int8), np.dtype(np.uint8))
 _WHOLE = 1e-6  # of a number: how far its 255th part in single precision may take it
+_WIDE = (np.dtype(np.int16), np.dtype(np.uint16))
+_CODES: Mapping[int, np.dtype[Any]] = dict(zip((3, 2, 5, 4), (*_INTEGERS, *_WIDE), strict=True))
+"""By TensorProto's numbers."""
+_BOUNDED = ("Clip", "Cos", "Erf", "HardSigmoid", "Sigmoid", "Sin", "Softmax", "Tanh")
 _POSITIVE = ("Relu", "Sigmoid", "HardSigmoid", "Softmax", "Abs", "Exp", "Sqrt", "Softplus")
 _KEEPING = (
     *("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Reshape", "Flatten", "Transpose"),
@@ -42,8 +46,9 @@ _TURNING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze
 """Those whose results have all that is in their first input."""
 
 
-def in_float(model: Model) -> tuple[Model, dict[str, Range]]:
-    """The model without its 8-bit numbers, and the ranges of tensors by names. A model that has none stays
+def in_float(model: Model) -> tuple[Model, dict[str, Range], bool]:
+    """The model without its integers, the ranges of tensors of 8 bits by names, and whether there were some
+    of 16 bits, which have none: they are finer than what the chip multiplies. A model without integers stays
     as it is. What has no scale for the whole tensor, and what inputs and outputs of the model have in
     integers, stays too. Errors: ModelError for a scale that is none."""
     walk = _Walk(model)
@@ -64,12 +69,13 @@ class _Walk:
         # Integers of the model that are float now: names of their scales and zero points.
         self._grids: dict[str, tuple[str, str]] = {}
         self.ranges: dict[str, Range] = {}
+        self._wide: dict[str, Range] = {}  # of integers of 16 bits
 
-    def result(self) -> tuple[Model, dict[str, Range]]:
-        if not self._grids and not self.ranges:
-            return self._model, {}
+    def result(self) -> tuple[Model, dict[str, Range], bool]:
+        if not self._grids and self._constants.keys() == self._model.constants.keys():
+            return self._model, self.ranges, False
         made = replace(self._model, nodes=tuple(self._nodes), values=self._values, constants=self._constants)
-        return made, self.ranges
+        return made, self.ranges, bool(self._wide)
 
     def node(self, node: Node) -> None:
         """Take one node over, or what it stands for."""
@@ -171,31 +177,47 @@ class _Walk:
         """What integers that begin at 0 do to a tensor, which `op` makes."""
         maker = self._makers.get(source)
         op = op or (maker.op if maker is not None else "")
-        high = self.ranges[made].high
-        if self.ranges[made].low < 0 or op == "" or self._positive(op, maker):
+        known = self.ends(made)
+        if known is None or op == "":
             return Node("Identity", "", title, (source,), (made,))
-        if abs(high - round(high)) > _WHOLE * high:
-            return Node("Relu", "", title, (source,), (made,))
-        ends = [
-            self.add(f"{made}:{what}", np.array(end, np.float32))
-            for what, end in (("low", 0), ("high", high))
-        ]
-        return Node("Clip", "", title, (source, *ends), (made,))
+        if (ends := self._clip(made)) is not None and not self._bounded(op, maker, ends):
+            names = (self.add(f"{made}:end", np.array(end, np.float32)) for end in ends)
+            return Node("Clip", "", title, (source, *names), (made,))
+        cuts = known.low >= 0 and not self._positive(op, maker)
+        return Node("Relu" if cuts else "Identity", "", title, (source,), (made,))
+
+    def _clip(self, made: str) -> tuple[int, int] | None:
+        """Whole numbers at which a range ends. A quantiser that has them keeps their distance, and moves both
+        by the rounding of the zero point."""
+        scale, zero = self._grids[made]
+        step, point = (float(self._numbers(name)[0]) for name in (scale, zero))
+        ends = np.iinfo(self._integer(zero))
+        low, width = (ends.min - point) * step, (ends.max - ends.min) * step
+        if abs(width - round(width)) > _WHOLE * width or abs(low - round(low)) > step:
+            return None
+        return round(low), round(low) + round(width)
+
+    def _bounded(self, op: str, maker: Node | None, ends: tuple[int, int]) -> bool:
+        """Whether nothing beyond these can come."""
+        if op in _BOUNDED:
+            return True
+        if op not in _KEEPING or maker is None:
+            return False
+        inputs = maker.inputs if op == "Concat" else maker.inputs[:1]
+        return all(name in self._grids and self._clip(name) == ends for name in inputs)
 
     def _positive(self, op: str, maker: Node | None) -> bool:
         """Whether nothing below 0 can come."""
         if op in _POSITIVE:
             return True
-        if maker is not None and op == "Clip" and len(maker.inputs) > 1 and maker.op == op:
-            least = self.constant(maker.inputs[1])
-            return least is not None and least.size == 1 and bool(least.reshape(-1)[0] >= 0)
         if op not in _KEEPING or maker is None:
             return False
         inputs = maker.inputs if op == "Concat" else maker.inputs[:1]
         return all(self._is_positive(name) for name in inputs)
 
     def _is_positive(self, name: str) -> bool:
-        if name in self.ranges and self.ranges[name].low >= 0:
+        known = self.ends(name)
+        if known is not None and known.low >= 0:
             return True
         maker = self._makers.get(name)
         return maker is not None and self._positive(maker.op, maker)
@@ -206,7 +228,8 @@ class _Walk:
 
     def is_float(self, name: str) -> bool:
         """Whether a tensor is, or has become, float."""
-        return name in self._grids or self._model.value(name).is_float
+        value = self._model.value(name)  # behind onnxruntime's operations nobody infers a type
+        return name in self._grids or value.dtype is None or value.is_float
 
     def stands_for(self, name: str, scale: str, zero: str) -> bool:
         """Whether a tensor is float by now, made from integers with this scale and zero point."""
@@ -225,15 +248,26 @@ class _Walk:
         found = self._range(scale, zero)
         if found is None:
             return False
-        self.ranges.update(dict.fromkeys(names, found))
+        wide = bool(zero) and self._constants[zero].dtype in _WIDE
+        (self._wide if wide else self.ranges).update(dict.fromkeys(names, found))
         return True
+
+    def ends(self, name: str) -> Range | None:
+        """What a tensor's integers reach, of 8 or of 16 bits."""
+        return self.ranges.get(name) or self._wide.get(name)
+
+    def whole_zero(self, node: Node) -> str:
+        """The zero point of what a QuantizeLinear makes; where its type alone is said, one of that type."""
+        if _at(node, 2) or node.attributes.get("output_dtype", 0) not in _CODES:
+            return _at(node, 2)
+        return self.add(f"{node.outputs[0]}:zero", np.zeros((), _CODES[node.attributes["output_dtype"]]))
 
     def _range(self, scale: str, zero: str) -> Range | None:
         steps = self._constants.get(scale)
         zeros = self._constants.get(zero) if zero else np.zeros((), np.uint8)
         if steps is None or zeros is None or steps.size != 1 or zeros.size != 1:
             return None
-        if zeros.dtype.name not in ("int8", "uint8") or not float(steps.reshape(-1)[0]) > 0:
+        if zeros.dtype not in (*_INTEGERS, *_WIDE) or not float(steps.reshape(-1)[0]) > 0:
             return None
         step, point = float(steps.reshape(-1)[0]), int(zeros.reshape(-1)[0])
         ends = np.iinfo(zeros.dtype)
@@ -262,6 +296,16 @@ class _Walk:
             one.astype(np.float32).reshape(shape if one.size > 1 else ()) for one in (zeros, steps)
         )
         return self.add(f"{name}:float", (integers.astype(np.float32) - points) * factors)
+
+    def has_channel_scales(self, node: Node) -> bool:
+        """Whether a DequantizeLinear has one scale in float32, or one for each channel of its axis."""
+        integers, scale = self.constant(node.inputs[0]), self.constant(node.inputs[1])
+        if integers is None or scale is None or scale.dtype != _FLOAT or node.attributes.get("block_size", 0):
+            return False
+        if scale.size == 1:
+            return True
+        axis = node.attributes.get("axis", 1)
+        return -integers.ndim <= axis < integers.ndim and scale.shape == (integers.shape[axis],)
 
     def add(self, name: str, array: Array) -> str:
         """A constant of its own."""
@@ -293,23 +337,32 @@ def _rule(domain: str, op: str) -> Callable[[Rule], Rule]:
 
 
 @_rule("", "QuantizeLinear")
+@_rule(_MICROSOFT, "QuantizeLinear")
 def _quantize(walk: _Walk, node: Node) -> list[Node] | None:
     """To integers: nothing, where everything behind is float too."""
     source, made = node.inputs[0], node.outputs[0]
-    if walk.constant(source) is not None or not walk.seen(node.inputs[1], _at(node, 2), source, made):
+    if walk.constant(source) is not None:
+        return None
+    zero = walk.whole_zero(node)
+    if not walk.seen(node.inputs[1], zero, source, made):
         return None
     if walk.is_result(made) or not walk.is_float(source):
         return None
-    walk.float(made, node.inputs[1], _at(node, 2))
+    walk.float(made, node.inputs[1], zero)
     return [walk.cut(node.name, source, made)]
 
 
 @_rule("", "DequantizeLinear")
+@_rule(_MICROSOFT, "DequantizeLinear")
 def _dequantize(walk: _Walk, node: Node) -> list[Node] | None:
-    """From integers: nothing, where they are float. Integers that are inputs of the model stay."""
+    """From integers: nothing, where they are float. Integers that are inputs of the model stay. Constants are
+    what they stand for, but with a scale for each block: that is computed when constants are."""
     source, made = node.inputs[0], node.outputs[0]
     if walk.constant(source) is not None:
-        return None
+        if not walk.has_channel_scales(node):
+            return None
+        found = walk.operand(source, node.inputs[1], _at(node, 2), node.attributes.get("axis", 1))
+        return None if found is None else [Node("Identity", "", node.name, (found,), (made,))]
     walk.seen(node.inputs[1], _at(node, 2), made)
     if not walk.stands_for(source, node.inputs[1], _at(node, 2)):
         return None
@@ -345,7 +398,7 @@ def _spelled(
         inputs.append(walk.add(f"{node.inputs[bias]}:float", wide))
     walk.float(made, node.inputs[result], _at(node, result + 1))
     whole = walk.whole(made)
-    walk.ranges[whole] = walk.ranges[made]
+    walk.seen(node.inputs[result], _at(node, result + 1), whole)
     kept = {key: value for key, value in node.attributes.items() if key != "channels_last"}
     one = Node(op, "", node.name, tuple(map(str, inputs)), (whole,), kept)
     return [one, walk.cut("", whole, made, op)]
