@@ -301,3 +301,54 @@ def test_what_is_said(toolkit: Toolkit, tmp_path: Path) -> None:
     assert float(equal.split()[4]) < 1e-6
     (own,) = (line for line in lines if line.startswith("onnxruntime in the model's own types is "))
     assert 1e-4 < float(own.split()[7]) < 0.1
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_recurrent_layers(toolkit: Toolkit, columns: bool) -> None:
+    """DynamicQuantizeLSTM has its matrices turned, one scale for each direction or each column."""
+    rng = np.random.default_rng(0)
+    hidden, steps, inner = 5, 4, 7
+    around = (2, 4 * hidden) if columns else (2,)
+    constants: dict[str, Any] = {"b": rng.standard_normal((2, 8 * hidden)).astype(np.float32)}
+    for name, rows in (("w", inner), ("r", hidden)):
+        kind: Any = np.int8 if columns else np.uint8  # onnxruntime has no zero points with several scales
+        constants[name] = rng.integers(0, 256, (2, rows, 4 * hidden)).astype(kind)
+        constants[f"{name}s"] = rng.uniform(0.003, 0.006, around).astype(np.float32)
+        constants[f"{name}z"] = (rng.integers(120, 136, around) * (not columns)).astype(kind)
+    last = ["b", "", "", "", "", "ws", "wz", "rs", "rz"]
+    how = {"hidden_size": hidden, "direction": "bidirectional"}
+    one = make("DynamicQuantizeLSTM", ["x", "w", "r", *last], ["y"], domain="com.microsoft", **how)
+    shape = [steps, 2, inner]
+    proto = model([one], constants, shape)
+    _, (want,), (got,) = ran(proto, toolkit, shape)
+    assert compared(want, got).sqnr > 30
+    wide = {"b": constants["b"]}
+    for name in "wr":
+        step, zero = (constants[f"{name}{k}"].astype(np.float32).reshape(2, 1, -1) for k in "sz")
+        wide[name] = ((constants[name] - zero) * step).transpose(0, 2, 1)
+    plain = model([make("LSTM", ["x", "w", "r", "b"], ["y"], **how)], wide, shape)
+    np.testing.assert_allclose(got, ran(plain, toolkit, shape)[1][0], rtol=0, atol=1e-5)
+    assert told(proto, toolkit) == ((AT_RUN_TIME,), [])
+
+
+def test_rows_of_a_table_of_integers(toolkit: Toolkit) -> None:
+    """Embeddings, which are weights alone: nothing of the net is in 8 bits for them."""
+    rng = np.random.default_rng(0)
+    constants: dict[str, Any] = {
+        "t": rng.integers(0, 256, (50, INNER)).astype(np.uint8), "s": np.float32(0.01), "z": np.uint8(120),
+    }  # fmt: skip
+    nodes = [
+        make("Cast", ["x"], ["i"], to=7),
+        make("Gather", ["t", "i"], ["r"]),
+        make("DequantizeLinear", ["r", "s", "z"], ["d"]),
+        make("Softmax", ["d"], ["y"]),
+    ]
+    x = rng.integers(0, 50, (2, ROWS)).astype(np.float32)
+    proto = model(nodes, constants, x.shape)
+    built = build(from_proto(proto), "net", toolkit=toolkit)
+    assert built.quantised is None and not built.on_cpu
+    made = Graph.from_onnx(proto, toolkit=toolkit)
+    made.compile()
+    (want,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    (got,) = made.run({"x": x})
+    assert float(np.abs(got.astype(np.float64) - want).max()) < 1e-6

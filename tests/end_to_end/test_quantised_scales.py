@@ -110,6 +110,49 @@ def test_a_channel_of_weights_may_hold_nothing(toolkit: Toolkit) -> None:
     assert compared(want, got).sqnr > 30
 
 
+def test_what_cannot_be_beyond_is_not_cut(toolkit: Toolkit) -> None:
+    """A GELU whose steps are all quantised: 1 + erf(x) is in integers from 0 to 2, and stays a part of it."""
+    steps = {
+        "xs": (8, 128),
+        "es": (2, 128),
+        "as": (2, 0),
+        "ms": (16, 8),
+        "ys": (8, 8),
+    }
+    constants: dict[str, Any] = {"root": np.float32(2**0.5), "one": np.uint8(255), "half": np.uint8(255)}
+    constants |= {"ones": np.float32(1 / 255), "halfs": np.float32(0.5 / 255), "zero": np.uint8(0)}
+    for name, (width, zero) in steps.items():
+        constants |= {name: np.float32(width / 255), f"{name}z": np.uint8(zero)}
+    make = helper.make_node
+
+    def pair(source: str, scale: str, made: str) -> list[onnx.NodeProto]:
+        return [
+            make("QuantizeLinear", [source, scale, f"{scale}z"], [f"{made}_q"]),
+            make("DequantizeLinear", [f"{made}_q", scale, f"{scale}z"], [made]),
+        ]
+
+    nodes = [
+        *pair("x", "xs", "a"),
+        make("Div", ["a", "root"], ["d"]),
+        make("Erf", ["d"], ["e0"]),
+        *pair("e0", "es", "e"),
+        make("DequantizeLinear", ["one", "ones", "zero"], ["c1"]),
+        make("Add", ["e", "c1"], ["p0"]),
+        *pair("p0", "as", "p"),
+        make("Mul", ["a", "p"], ["m0"]),
+        *pair("m0", "ms", "m"),
+        make("DequantizeLinear", ["half", "halfs", "zero"], ["c2"]),
+        make("Mul", ["m", "c2"], ["y0"]),
+        *pair("y0", "ys", "y"),
+    ]
+    tensors = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    x, y = (helper.make_tensor_value_info(name, 1, [1, CHANNELS, SIZE, SIZE]) for name in "xy")
+    graph = helper.make_graph(nodes, "gelu", [x], [y], tensors)
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    built = build(from_proto(model), "net", toolkit=toolkit, integers=False)
+    assert [node.op for node in built.model.nodes if node.op != "Identity"] == ["Gelu"]
+
+
 def test_the_table_of_another_net(toolkit: Toolkit) -> None:
     x, y = (helper.make_tensor_value_info(name, 1, [1, 2, 3, 4]) for name in "xy")
     plain = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])

@@ -11,6 +11,7 @@ that were seen, and cutting there would only cost steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,13 +30,18 @@ _WHOLE = 1e-6  # of a number: how far its 255th part in single precision may tak
 _WIDE = (np.dtype(np.int16), np.dtype(np.uint16))
 _CODES: Mapping[int, np.dtype[Any]] = dict(zip((3, 2, 5, 4), (*_INTEGERS, *_WIDE), strict=True))
 """By TensorProto's numbers."""
-_BOUNDED = ("Clip", "Cos", "Erf", "HardSigmoid", "Sigmoid", "Sin", "Softmax", "Tanh")
-_POSITIVE = ("Relu", "Sigmoid", "HardSigmoid", "Softmax", "Abs", "Exp", "Sqrt", "Softplus")
+_NOTHING_KNOWN = (-math.inf, math.inf)
+_WITHIN: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(("Sigmoid", "HardSigmoid", "Softmax"), (0.0, 1.0)),
+    **dict.fromkeys(("Tanh", "Erf", "Sin", "Cos"), (-1.0, 1.0)),
+    **dict.fromkeys(("Relu", "Abs", "Exp", "Sqrt", "Softplus"), (0.0, math.inf)),
+}
+"""Between what the results of some operations lie, whatever they read."""
 _KEEPING = (
     *("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Reshape", "Flatten", "Transpose"),
     *("Concat", "Identity", "Squeeze", "Unsqueeze", "Slice", "Resize", "DequantizeLinear", "QuantizeLinear"),
 )
-"""Operations whose results have no other signs than their inputs."""
+"""Operations whose results lie between the ends of their inputs."""
 _MOVING = (
     *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GlobalMaxPool", "Identity", "Max", "MaxPool"),
     *("Min", "Pad", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose"),
@@ -70,6 +76,9 @@ class _Walk:
         self._grids: dict[str, tuple[str, str]] = {}
         self.ranges: dict[str, Range] = {}
         self._wide: dict[str, Range] = {}  # of integers of 16 bits
+        self._ends: dict[str, tuple[float, float]] = {}
+        self._stand_for: dict[str, str] = {}  # what DequantizeLinear makes of constants
+        self._tables: set[str] = set()  # results of Gather that are float now, though nothing rounds them
 
     def result(self) -> tuple[Model, dict[str, Range], bool]:
         if not self._grids and self._constants.keys() == self._model.constants.keys():
@@ -85,6 +94,8 @@ class _Walk:
         made = rule(self, node) if rule is not None else None
         if made is not None:
             self._nodes += made
+        elif (table := self._table(node)) is not None:
+            self._nodes.append(table)
         elif self._moves(node):
             self._nodes.append(self._moving(node))
         else:
@@ -106,6 +117,23 @@ class _Walk:
                     f"{node.title}: the scale {shown(name)} is {wrong.reshape(-1)[0]:g}",
                     hint="scales are finite and above 0; quantise the model again",
                 )
+
+    def _table(self, node: Node) -> Node | None:
+        """A Gather of rows of constant integers that alone a DequantizeLinear with one scale reads, in
+        float."""
+        reader = self._model.only_reader(node.outputs[0])
+        if not node.is_a("Gather") or reader is None or reader.op != "DequantizeLinear" or reader.is_own:
+            return None
+        scale = self.constant(reader.inputs[1])
+        if scale is None or scale.size != 1 or scale.dtype != _FLOAT or self.constant(node.inputs[0]) is None:
+            return None
+        rows = self.operand(node.inputs[0], reader.inputs[1], _at(reader, 2), 0)
+        if rows is None:
+            return None
+        made = node.outputs[0]
+        self._values[made] = Value(made, self._model.value(made).shape, _FLOAT)
+        self._tables.add(made)
+        return replace(node, inputs=(rows, *node.inputs[1:]), proto=None)
 
     def _moves(self, node: Node) -> bool:
         """Whether a node does with floats what it does with integers, and makes no result of the model."""
@@ -137,7 +165,7 @@ class _Walk:
                 inputs[at] = self.operand(name, scale, zero, 0) or name
         made = node.outputs[:1] if node.op == "MaxPool" else node.outputs  # its others are positions
         for name in filter(None, made):
-            self.float(name, scale, zero)
+            self.now_float(name, scale, zero)
             if source in self.ranges:
                 self.ranges.setdefault(name, self.ranges[source])
         return replace(node, inputs=tuple(inputs), proto=None)
@@ -162,7 +190,7 @@ class _Walk:
         """The type of integers with this zero point."""
         return self._constants[zero].dtype if zero else np.dtype(np.uint8)
 
-    def float(self, name: str, scale: str, zero: str) -> None:
+    def now_float(self, name: str, scale: str, zero: str) -> None:
         """A tensor of the model's is float from now on; its integers had this scale and zero point."""
         self._grids[name] = scale, zero
         self._values[name] = Value(name, self._model.value(name).shape, _FLOAT)
@@ -173,17 +201,20 @@ class _Walk:
         self._values[made] = Value(made, self._model.value(name).shape, _FLOAT)
         return made
 
-    def cut(self, title: str, source: str, made: str, op: str = "") -> Node:
-        """What integers that begin at 0 do to a tensor, which `op` makes."""
-        maker = self._makers.get(source)
-        op = op or (maker.op if maker is not None else "")
+    def cut(self, title: str, source: str, made: str, node: Node | None = None) -> Node:
+        """What integers that end at 0, or at whole numbers, do to a tensor, which `node` makes, or whatever
+        makes it in the model."""
+        node = node or self._makers.get(source)
         known = self.ends(made)
-        if known is None or op == "":
+        if known is None or node is None:
             return Node("Identity", "", title, (source,), (made,))
-        if (ends := self._clip(made)) is not None and not self._bounded(op, maker, ends):
+        least, most = self._within(node)
+        ends = self._clip(made)
+        near = _WHOLE * (known.high - known.low)  # constants have been rounded, too
+        if ends is not None and (least < ends[0] - near or most > ends[1] + near):
             names = (self.add(f"{made}:end", np.array(end, np.float32)) for end in ends)
             return Node("Clip", "", title, (source, *names), (made,))
-        cuts = known.low >= 0 and not self._positive(op, maker)
+        cuts = known.low >= 0 and least < -near
         return Node("Relu" if cuts else "Identity", "", title, (source,), (made,))
 
     def _clip(self, made: str) -> tuple[int, int] | None:
@@ -197,34 +228,61 @@ class _Walk:
             return None
         return round(low), round(low) + round(width)
 
-    def _bounded(self, op: str, maker: Node | None, ends: tuple[int, int]) -> bool:
-        """Whether nothing beyond these can come."""
-        if op in _BOUNDED:
-            return True
-        if op not in _KEEPING or maker is None:
-            return False
-        inputs = maker.inputs if op == "Concat" else maker.inputs[:1]
-        return all(name in self._grids and self._clip(name) == ends for name in inputs)
+    def _within(self, node: Node) -> tuple[float, float]:
+        """Between what the results of a node lie, as far as it is known."""
+        if node.op in _WITHIN:
+            return _WITHIN[node.op]
+        if node.op in _KEEPING:
+            inputs = [
+                self._ends_of(name) for name in (node.inputs if node.op == "Concat" else node.inputs[:1])
+            ]
+            return min(low for low, _ in inputs), max(high for _, high in inputs)
+        if node.op == "Clip":
+            return self._number(node, 1, -math.inf), self._number(node, 2, math.inf)
+        if node.op in ("Add", "Mul") and len(node.inputs) == 2:
+            for one, other in (node.inputs, node.inputs[::-1]):
+                number = self._known(other)
+                if number is not None and number.size == 1:
+                    low, high = self._ends_of(one)
+                    c = float(number.reshape(-1)[0])
+                    if node.op == "Add":
+                        return low + c, high + c
+                    return (low * c, high * c) if c > 0 else _NOTHING_KNOWN
+        return _NOTHING_KNOWN
 
-    def _positive(self, op: str, maker: Node | None) -> bool:
-        """Whether nothing below 0 can come."""
-        if op in _POSITIVE:
-            return True
-        if op not in _KEEPING or maker is None:
-            return False
-        inputs = maker.inputs if op == "Concat" else maker.inputs[:1]
-        return all(self._is_positive(name) for name in inputs)
+    def _ends_of(self, name: str) -> tuple[float, float]:
+        """Between what a tensor of the model lies, and is cut to."""
+        if name not in self._ends:
+            maker = self._makers.get(name)
+            low, high = _NOTHING_KNOWN if maker is None else self._within(maker)
+            if name in self._grids:
+                known, ends = self.ends(name), self._clip(name)
+                low = max(low, 0.0) if known is not None and known.low >= 0 else low
+                low, high = (max(low, ends[0]), min(high, ends[1])) if ends is not None else (low, high)
+            self._ends[name] = low, high
+        return self._ends[name]
 
-    def _is_positive(self, name: str) -> bool:
-        known = self.ends(name)
-        if known is not None and known.low >= 0:
-            return True
-        maker = self._makers.get(name)
-        return maker is not None and self._positive(maker.op, maker)
+    def _known(self, name: str) -> Array | None:
+        """A constant, or what one stands for."""
+        return self.constant(self._stand_for.get(name, name))
+
+    def named(self, node: Node, found: str, made: str) -> Node:
+        """A constant of its own by the name that it has in the model."""
+        self._stand_for[made] = found
+        return Node("Identity", "", node.name, (found,), (made,))
+
+    def _number(self, node: Node, at: int, default: float) -> float:
+        """An input of one constant number; the default where it is left out or computed."""
+        array = self._known(_at(node, at))
+        return default if array is None or array.size != 1 else float(array.reshape(-1)[0])
 
     def is_result(self, name: str) -> bool:
         """Whether a tensor is an output of the model, which keeps its type."""
         return name in self._model.results
+
+    def is_table(self, name: str) -> bool:
+        """Whether these are rows of constant integers, in float now."""
+        return name in self._tables
 
     def is_float(self, name: str) -> bool:
         """Whether a tensor is, or has become, float."""
@@ -348,7 +406,7 @@ def _quantize(walk: _Walk, node: Node) -> list[Node] | None:
         return None
     if walk.is_result(made) or not walk.is_float(source):
         return None
-    walk.float(made, node.inputs[1], zero)
+    walk.now_float(made, node.inputs[1], zero)
     return [walk.cut(node.name, source, made)]
 
 
@@ -362,7 +420,9 @@ def _dequantize(walk: _Walk, node: Node) -> list[Node] | None:
         if not walk.has_channel_scales(node):
             return None
         found = walk.operand(source, node.inputs[1], _at(node, 2), node.attributes.get("axis", 1))
-        return None if found is None else [Node("Identity", "", node.name, (found,), (made,))]
+        return None if found is None else [walk.named(node, found, made)]
+    if walk.is_table(source):
+        return [Node("Identity", "", node.name, (source,), (made,))]
     walk.seen(node.inputs[1], _at(node, 2), made)
     if not walk.stands_for(source, node.inputs[1], _at(node, 2)):
         return None
@@ -396,12 +456,12 @@ def _spelled(
         scale = steps[0].reshape(-1).astype(np.float64) * steps[1].reshape(-1)
         wide = (integers.astype(np.float64) * scale).astype(np.float32)
         inputs.append(walk.add(f"{node.inputs[bias]}:float", wide))
-    walk.float(made, node.inputs[result], _at(node, result + 1))
+    walk.now_float(made, node.inputs[result], _at(node, result + 1))
     whole = walk.whole(made)
     walk.seen(node.inputs[result], _at(node, result + 1), whole)
     kept = {key: value for key, value in node.attributes.items() if key != "channels_last"}
     one = Node(op, "", node.name, tuple(map(str, inputs)), (whole,), kept)
-    return [one, walk.cut("", whole, made, op)]
+    return [one, walk.cut("", whole, made, replace(one, inputs=tuple(node.inputs[at] for at, _ in operands)))]
 
 
 @_rule("", "QLinearConv")

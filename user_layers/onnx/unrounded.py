@@ -71,6 +71,8 @@ class _Work:
             made = self._product_of_integers(node)
         elif node.domain == _MICROSOFT and node.op in ("MatMulIntegerToFloat", "DynamicQuantizeMatMul"):
             made = self._product(node)
+        elif node.domain == _MICROSOFT and node.op == "DynamicQuantizeLSTM":
+            made = self._lstm(node)
         elif node.domain == _MICROSOFT and node.op == "MatMulNBits":
             made, what = self._packed(node), PACKED
         if made is not None:
@@ -117,6 +119,23 @@ class _Work:
             Node("MatMul", "", node.name, (source, weights), (between,)),
             Node("Add", "", "", (between, bias), (made,)),
         ]
+
+    def _lstm(self, node: Node) -> list[Node] | None:
+        """DynamicQuantizeLSTM: an LSTM whose W and R are integers, [directions, inputs, 4 x hidden], with
+        scales and zero points for each direction, or each column, behind LSTM's own inputs."""
+        inputs = (*node.inputs, *[""] * 12)[:12]
+        matrices = []
+        for at, scale in ((1, 8), (2, 10)):
+            integers = self._constants.get(inputs[at])
+            steps, points = (self._constants.get(inputs[k]) for k in (scale, scale + 1))
+            if integers is None or steps is None or points is None:
+                return None
+            step, point = (one.astype(_FLOAT).reshape(len(integers), 1, -1) for one in (steps, points))
+            wide = ((integers.astype(_FLOAT) - point) * step).transpose(0, 2, 1)
+            matrices.append(self._add(f"{inputs[at]}:float", np.ascontiguousarray(wide)))
+        last = max((k for k in range(3, 8) if inputs[k]), default=2)
+        plain = (inputs[0], *matrices, *inputs[3 : last + 1])
+        return [Node("LSTM", "", node.name, plain, node.outputs, node.attributes)]
 
     def _weights(self, name: str, scale: str | None, zero: str, axis: int) -> str | None:
         """The name of what constant integers stand for. scale: in units of it, or of 1; axis: along which
