@@ -110,6 +110,50 @@ def test_a_channel_of_weights_may_hold_nothing(toolkit: Toolkit) -> None:
     assert compared(want, got).sqnr > 30
 
 
+@pytest.mark.parametrize(("bits", "signed"), [(8, True), (6, True), (4, True), (4, False)])
+def test_fewer_bits(toolkit: Toolkit, bits: int, signed: bool) -> None:
+    """A Clip between both, also of all but -128. Numbers beyond are cut; between there are 8 bits."""
+    rng = np.random.default_rng(0)
+    low, high = (1 - 2 ** (bits - 1), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+    kind: Any = np.int8 if signed else np.uint8
+    step = 2.0 / high
+    constants = {
+        "s": np.float32(step), "z": kind(0), "l": kind(low), "h": kind(high), "zw": np.zeros(8, np.int8),
+        "w": rng.integers(-127, 128, (8, 3, 3, 3)).astype(np.int8), "f": np.full(8, 0.01, np.float32),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("Clip", ["q", "l", "h"], ["n"]),
+        helper.make_node("DequantizeLinear", ["n", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "f", "zw"], ["v"], axis=0),
+        helper.make_node("Conv", ["d", "v"], ["c"], pads=[1] * 4),
+        helper.make_node("QuantizeLinear", ["c", "s", "z"], ["e"]),
+        helper.make_node("Clip", ["e", "l", "h"], ["k"]),
+        helper.make_node("DequantizeLinear", ["k", "s", "z"], ["y"]),
+    ]
+    constants["f"] *= np.float32(0.1)
+    tensors = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    x = helper.make_tensor_value_info("x", 1, [1, 3, SIZE, SIZE])
+    y = helper.make_tensor_value_info("y", 1, [1, CHANNELS, SIZE, SIZE])
+    graph = helper.make_graph(nodes, "bits", [x], [y], tensors)
+    proto = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    want, got, made = both(proto, toolkit)
+    assert "CPU" not in [node.op.op for node in made.nodes]
+    given = np.random.default_rng(1).standard_normal((1, 3, SIZE, SIZE)).astype(np.float32)
+    cut = np.clip(given, low * step, 2.0)
+    weights = constants["w"] * constants["f"][0]
+    plain = np.zeros((CHANNELS, SIZE, SIZE))
+    padded = np.pad(cut[0], ((0, 0), (1, 1), (1, 1)))
+    for row in range(3):
+        for column in range(3):
+            seen = padded[:, row : row + SIZE, column : column + SIZE]
+            plain += np.einsum("oc,chw->ohw", weights[:, :, row, column], seen)
+    if not signed:
+        plain = np.maximum(plain, 0)
+    assert compared(plain, got[0]).sqnr > 27
+    assert compared(want, got).sqnr > 5 * bits - 12
+
+
 def test_what_cannot_be_beyond_is_not_cut(toolkit: Toolkit) -> None:
     """A GELU whose steps are all quantised: 1 + erf(x) is in integers from 0 to 2, and stays a part of it."""
     steps = {

@@ -195,6 +195,31 @@ class _Walk:
         self._grids[name] = scale, zero
         self._values[name] = Value(name, self._model.value(name).shape, _FLOAT)
 
+    def narrowed(self, node: Node, source: str, made: str) -> list[Node] | None:
+        """A Clip of integers at constant ends, on the floats that they stand for."""
+        if source not in self._grids:
+            return None
+        scale, zero = self._grids[source]
+        known, limits = self.ends(source), [self.constant(_at(node, at)) for at in (1, 2)]
+        step, point = self._numbers(scale), self._numbers(zero)
+        if known is None or any(one is None or one.size != 1 for one in (*limits, step, point)):
+            return None
+        least, most = (float(one.reshape(-1)[0]) - float(point[0]) for one in limits if one is not None)
+        low, high = max(least * float(step[0]), known.low), min(most * float(step[0]), known.high)
+        if low >= high:
+            return None
+        self.now_float(made, scale, zero)
+        narrow = Range(low, high, max(-low, high))
+        ranges = self._wide if source in self._wide else self.ranges
+        ranges[source] = ranges[made] = narrow
+        maker = self._makers.get(source)
+        if maker is not None and maker.op == "QuantizeLinear" and self._model.only_reader(maker.inputs[0]):
+            ranges[maker.inputs[0]] = narrow
+        if low <= known.low and high >= known.high:
+            return [Node("Identity", "", node.name, (source,), (made,))]
+        ends = (self.add(f"{made}:end", np.array(end, np.float32)) for end in (low, high))
+        return [Node("Clip", "", node.name, (source, *ends), (made,))]
+
     def whole(self, name: str) -> str:
         """A name for the numbers of a tensor before its range cuts them."""
         made = f"{name}:whole"
@@ -309,6 +334,12 @@ class _Walk:
         wide = bool(zero) and self._constants[zero].dtype in _WIDE
         (self._wide if wide else self.ranges).update(dict.fromkeys(names, found))
         return True
+
+    def same(self, name: str, made: str) -> None:
+        """A tensor has the range of another, which may be narrower than its scale says."""
+        for ranges in (self.ranges, self._wide):
+            if name in ranges:
+                ranges[made] = ranges[name]
 
     def ends(self, name: str) -> Range | None:
         """What a tensor's integers reach, of 8 or of 16 bits."""
@@ -426,7 +457,15 @@ def _dequantize(walk: _Walk, node: Node) -> list[Node] | None:
     walk.seen(node.inputs[1], _at(node, 2), made)
     if not walk.stands_for(source, node.inputs[1], _at(node, 2)):
         return None
+    walk.same(source, made)
     return [Node("Identity", "", node.name, (source,), (made,))]
+
+
+@_rule("", "Clip")
+def _clip_integers(walk: _Walk, node: Node) -> list[Node] | None:
+    """Fewer bits than 8 (or no -128), between QuantizeLinear and DequantizeLinear: a narrower range."""
+    source, made = node.inputs[0], node.outputs[0]
+    return None if walk.is_result(made) else walk.narrowed(node, source, made)
 
 
 def _spelled(
