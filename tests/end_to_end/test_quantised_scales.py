@@ -103,6 +103,17 @@ def test_scales_that_are_none(toolkit: Toolkit, constant: str, value: Any, told:
     assert "scales are finite and above 0" in str(caught.value)
 
 
+def test_a_clip_of_floats_has_no_scales(toolkit: Toolkit) -> None:
+    ends = {"low": np.float32(0), "high": np.float32(6)}
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in ends.items()]
+    x, y = (helper.make_tensor_value_info(name, 1, [1, 2, 3, 4]) for name in "xy")
+    graph = helper.make_graph(
+        [helper.make_node("Clip", ["x", "low", "high"], ["y"])], "clip", [x], [y], tensors
+    )
+    built = build(from_proto(helper.make_model(graph, ir_version=8)), "net", toolkit=toolkit)
+    assert [node.op.short for node in built.graph.nodes] == ["UNARY"] and built.quantised is None
+
+
 def test_a_channel_of_weights_may_hold_nothing(toolkit: Toolkit) -> None:
     """Pruned channels have the scale 0 in some files, and a sign can be part of a scale."""
     steps = np.array([0, -0.01] + [0.008] * 6, np.float32)

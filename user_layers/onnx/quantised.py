@@ -104,6 +104,8 @@ class _Walk:
     def _check_scales(self, node: Node) -> None:
         """Errors: ModelError for a scale that is not finite, or not above 0; a channel of constant weights
         may have 0 or less."""
+        if node.op == "Clip":
+            return
         linear = node.op in ("QuantizeLinear", "DequantizeLinear")
         for at, name in enumerate(node.inputs):
             scale = self.constant(name) if name else None
