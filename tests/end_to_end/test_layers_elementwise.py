@@ -136,6 +136,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], float, float, float, float]
     "THRESHOLDED_RELU": (lambda x: np.where(x > 0.5, x, 0), 0.5, 0, 0, 0),
     "NOT": (lambda x: 1 - x, 0, 0, 1e-7, 0),
     "IS_NAN": (np.isnan, 0, 0, 0, 0),
+    "OR_ZERO": (lambda x: np.where(np.isnan(x), 0, x), 0, 0, 0, 0),
     "IS_INF": (np.isinf, 1, 1, 0, 0),
     "SWISH": (lambda x: x / (1 + np.exp(-1.75 * x)), 1.75, 0, 2e-5, _TAIL),
     "MISH": (lambda x: x * np.tanh(_softplus(x)), 0, 0, 2e-6, _TAIL),

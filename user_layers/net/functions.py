@@ -10,7 +10,7 @@ UNARY = {
             *("RELU", "LEAKY_RELU", "CLIP", "SIGMOID", "TANH", "EXP", "LOG", "SQRT", "ABS", "NEG"),
             *("RECIPROCAL", "ELU", "SELU", "CELU", "HARD_SIGMOID", "HARD_SWISH", "SOFTPLUS", "SOFTSIGN"),
             *("GELU", "GELU_TANH", "ERF", "SQUARE", "SIGN", "FLOOR", "CEIL", "ROUND", "THRESHOLDED_RELU"),
-            *("NOT", "IS_NAN", "IS_INF", "SWISH", "MISH", "SIN", "COS"),
+            *("NOT", "IS_NAN", "IS_INF", "SWISH", "MISH", "SIN", "COS", "OR_ZERO"),
         )
     )
 }

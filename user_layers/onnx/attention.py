@@ -15,6 +15,7 @@ import numpy as np
 
 from firmware_sim.chip import ALIGN_BYTES, LOCAL_BYTES, NPU_NUM
 from user_layers.onnx.model import DOMAIN, Array, Model, Node, Value
+from user_layers.onnx.patterns.or_zero import OR_ZERO
 from user_layers.onnx.views import RESHAPES, View, factor_of, last_two_swapped, views_of
 
 ATTENTION = "HeadAttention"  # an operation of this compiler alone; ONNX's Attention is another
@@ -38,7 +39,7 @@ class _Heads:
 class _Found:
     """The operands of the product that makes scores, what that is multiplied by, and the value that is added
     to it. gone: outputs of nodes that nothing else reads, the product's last; scales: factors of the heads;
-    mixed: what each head's scores are of all heads' ones."""
+    mixed: what each head's scores are of all heads' ones; or_zero: rows without a score are 0."""
 
     query: str
     key: str
@@ -47,6 +48,7 @@ class _Found:
     gone: list[str] = field(default_factory=list)
     scales: tuple[float, ...] = ()
     mixed: Array | None = None
+    or_zero: bool = False
 
 
 def fuse_attention(model: Model) -> Model:
@@ -145,7 +147,8 @@ class _Fusion:
             return
         mixed = self._mixed(node.inputs[0])
         seen = self._matrices(mixed.source if mixed is not None else node.inputs[0])
-        softmax = self._alone(seen, "Softmax")
+        safe = self._or_zero(seen)
+        softmax = self._alone(seen, "Softmax") if safe is None else self.model.makers[safe[0]]
         shape = self.model.value(node.outputs[0]).fixed
         if softmax is None or shape is None or len(shape) < 2:
             return
@@ -157,11 +160,38 @@ class _Fusion:
             return
         heads = _batch_and_heads(shape)[1]
         if mixed is not None or found.mixed is not None:
-            if found.mask is not None or heads > _HEADS_MIXED:
+            if found.mask is not None or heads > _HEADS_MIXED or safe is not None:
                 return
             found.gone[:0] = mixed.gone if mixed is not None else []
-        found.gone[:0] = [node.inputs[0], seen]
+        found.gone[:0] = [node.inputs[0], seen, *(safe or ())]
+        found.or_zero = safe is not None and self._may_mask_rows(found.mask)
         self._replace(node, found, shape, _mixes(heads, found.mixed, mixed))
+
+    def _or_zero(self, name: str) -> tuple[str, str] | None:
+        """The softmax whose rows without a score (it is NaN there) are 0, and the test for them."""
+        chosen = self._alone(name, "Where")
+        zero = self.model.constants.get(chosen.inputs[1]) if chosen is not None else None
+        if chosen is None or zero is None or zero.size != 1 or zero.reshape(-1)[0] != 0:
+            return None
+        test, softmax = self._alone(chosen.inputs[0], "IsNaN"), self.model.makers.get(chosen.inputs[2])
+        if (
+            test is None
+            or softmax is None
+            or not softmax.is_a("Softmax")
+            or test.inputs[0] != chosen.inputs[2]
+        ):
+            return None
+        readers = self.model.consumers[chosen.inputs[2]]
+        if len(readers) != 2 or chosen.inputs[2] in self.model.results:
+            return None
+        return chosen.inputs[2], test.outputs[0]
+
+    def _may_mask_rows(self, mask: str | None) -> bool:
+        """Whether a mask may leave a row without a score. Those that are computed may."""
+        if mask is None:
+            return False
+        numbers = self.constants.get(mask)
+        return numbers is None or bool(np.isneginf(numbers).all(-1).any())
 
     def _matrices(self, name: str) -> str:
         """The same matrices before their batches and heads became one dimension, or two."""
@@ -396,7 +426,12 @@ class _Fusion:
             attributes |= {"scaled": 1, "scales": [*found.scales, *rest]}
         wanted = self.model.value(end).fixed
         output = end if wanted == made else f"{end}:heads"
-        nodes.append(Node(ATTENTION, DOMAIN, node.name, tuple(inputs), (output,), attributes))
+        numbers = f"{output}:or_nan" if found.or_zero else output
+        nodes.append(Node(ATTENTION, DOMAIN, node.name, tuple(inputs), (numbers,), attributes))
+        if found.or_zero:
+            # A row of scores that are all NaN makes a row of NaN.
+            self.values[numbers] = Value(numbers, made, np.dtype(np.float32))
+            nodes.append(Node(OR_ZERO, DOMAIN, "", (numbers,), (output,)))
         if output != end:
             self.values[output] = Value(output, made, np.dtype(np.float32))
             assert wanted is not None

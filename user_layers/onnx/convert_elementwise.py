@@ -74,6 +74,7 @@ converts("Selu")(_with("SELU", ("alpha", 1.67326319217681884765625), ("gamma", 1
 converts("HardSigmoid")(_with("HARD_SIGMOID", ("alpha", 0.2), ("beta", 0.5)))
 converts("ThresholdedRelu")(_with("THRESHOLDED_RELU", ("alpha", 1.0)))
 converts("Swish")(_with("SWISH", ("alpha", 1.0)))
+converts("OrZero")(_with("OR_ZERO"))
 
 
 @converts("Gelu")

@@ -261,6 +261,10 @@ static void compute(const void *param, const bm_job *job) {
         bm_number(f.t[0], f.x, BM_ONE, s);
         bm_xor_C(f.y, f.t[0], BM_ONE, s);
         break;
+    case BM_UNARY_OR_ZERO:
+        bm_number(f.t[0], f.x, BM_ONES, s);
+        bm_and(f.y, f.t[0], f.x, s);
+        break;
     case BM_UNARY_IS_INF:
         infinite(&f, p->a != 0.0f, p->b != 0.0f);
         break;

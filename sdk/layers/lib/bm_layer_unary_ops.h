@@ -38,6 +38,7 @@ enum {
     BM_UNARY_MISH,             /* x tanh(ln(1 + e^x)) */
     BM_UNARY_SIN,              /* of radians; NaN where |x| > 3e6 */
     BM_UNARY_COS,              /* the same */
+    BM_UNARY_OR_ZERO,          /* 0 for NaN, all others as they are */
     BM_UNARY_COUNT
 };
 
@@ -57,6 +58,7 @@ static inline int bm_unary_work(int op) {
     case BM_UNARY_LEAKY_RELU:
     case BM_UNARY_HARD_SWISH:
     case BM_UNARY_IS_NAN:
+    case BM_UNARY_OR_ZERO:
         return 1;
     case BM_UNARY_SIGMOID:
     case BM_UNARY_EXP:

@@ -16,11 +16,12 @@ from user_layers.onnx.patterns.hard_swish import hard_swish
 from user_layers.onnx.patterns.match import Found, Matcher
 from user_layers.onnx.patterns.mish import mish
 from user_layers.onnx.patterns.norm import norm
+from user_layers.onnx.patterns.or_zero import or_zero
 from user_layers.onnx.patterns.silu import silu
 from user_layers.onnx.patterns.unit_rows import unit_rows
 
 Pattern = Callable[[Matcher, Node], Found | None]
-PATTERNS: tuple[Pattern, ...] = (norm, group_norm, silu, gelu, hard_swish, mish, unit_rows)
+PATTERNS: tuple[Pattern, ...] = (norm, group_norm, silu, gelu, hard_swish, mish, unit_rows, or_zero)
 
 
 def fuse_patterns(model: Model) -> Model:
