@@ -88,15 +88,16 @@ def reference(model: Path | Model, inputs: Mapping[str, Array], *, plain: bool =
 
 
 def narrow_line(
-    original: Path | Model, names: list[str], wide: list[Array], inputs: Mapping[str, Array]
+    original: Path | Model, names: list[str], wide: list[Array], inputs: Mapping[str, Array], what: str
 ) -> str:
-    """How far a model in its own float16 or bfloat16 is from what it gives in float32."""
+    """How far a model as onnxruntime computes it by itself is from what it gives in float32, written with
+    products. what: what is its own."""
     try:
         found = compare(names, reference(original, inputs), wide)
     except CompileError:
-        return "onnxruntime does not run the model in its own types"
+        return f"onnxruntime does not run the model {what}"
     apart = max(one.relative for one in found)
-    return f"onnxruntime in the model's own types is {apart:.1e} of an output's largest value off float32"
+    return f"onnxruntime {what} is {apart:.1e} of an output's largest value off float32"
 
 
 def compare(names: list[str], got: list[Any], want: list[Array]) -> list[Difference]:

@@ -23,6 +23,7 @@ from user_layers.onnx.load import Source, overridden, read_proto
 from user_layers.onnx.model import Model, Value, shown
 from user_layers.onnx.own import FindGoldens
 from user_layers.onnx.precision import described
+from user_layers.onnx.spectra import has_spectra
 from user_layers.onnx.trial import compared, run_random
 from user_layers.product import combine_stages, compile_net, write_directory
 from user_layers.quantize.rewrite import Int8
@@ -184,7 +185,7 @@ def compile_model(
             original = source.path if source.path is not None and not sets[number] else one
             own = bool(custom) or any(node.is_own for node in one.nodes)
             unread = not (dynamic or own or done)  # weights, by what comes behind the compiler
-            if unread and not built.narrow and original is not one:
+            if unread and not (built.narrow or has_spectra(one) or original is one):
                 one, built = _without_weights(one), replace(built, model=_without_weights(built.model))
                 models[number] = one
                 gc.collect()  # weights in rings, too

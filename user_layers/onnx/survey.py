@@ -37,6 +37,7 @@ from user_layers.onnx.places import put_places_first
 from user_layers.onnx.proto import is_written_out
 from user_layers.onnx.rotary import turn_heads
 from user_layers.onnx.rows import join_rows
+from user_layers.onnx.spectra import write_spectra
 from user_layers.onnx.taps import without_idle_taps
 from user_layers.onnx.tokens import turn_tokens
 from user_layers.onnx.turns import turn_narrow
@@ -81,7 +82,7 @@ def survey_layers(
     given = model
     model = count_in_floats(model)  # before fusing, for what it writes is floats as any
     # Before all that looks for products.
-    model = unfold_by_convolution(multiply_computed_kernels(write_einsum(model)))
+    model = unfold_by_convolution(multiply_computed_kernels(write_einsum(write_spectra(model))))
     expansion = Expansion(model)
     passes = fuse_affine if plain else _layered
     lowering = Lowering(passes(model), graph(), custom)
