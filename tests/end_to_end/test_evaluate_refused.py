@@ -149,6 +149,21 @@ def test_files_of_other_nets(place: Path, tmp_path: Path) -> None:
         evaluated(tmp_path, "net", str(place / "mixed.npz"))
 
 
+def test_what_is_confused(place: Path) -> None:
+    """Classes that come out otherwise in integers, the most frequent first; batches add up."""
+    want = {"y": np.eye(4)[[0, 1, 2, 3, 3, 3]]}
+    score, other = Score(), Score()
+    score.add(want, {"y": np.eye(4)[[0, 1, 3, 3, 1, 1]]}, None)
+    other.add(want, {"y": np.eye(4)[[1, 1, 3, 3, 3, 1]]}, np.array([0, 1, 2, 3, 3, 3]))
+    score.merge(other)
+    assert score.confused == {(2, 3): 2, (3, 1): 3, (0, 1): 1}
+    assert as_json(score)["confused"] == [[3, 1, 3], [2, 3, 2], [0, 1, 1]]
+    options = EvaluateOptions(place, place, metric="top1")
+    assert "confused most, in float as in 8 bits (how often): 3 as 1 (3), 2 as 3 (2), 0 as 1 (1)" in list(
+        lines(options, score)
+    )
+
+
 def test_an_empty_score_is_said_in_words() -> None:
     score = Score()
     score.add({"y": np.full((1, 2), np.nan)}, {"y": np.zeros((1, 2))}, None)

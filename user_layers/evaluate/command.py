@@ -95,6 +95,9 @@ def lines(options: EvaluateOptions, score: Score) -> Iterator[str]:
         yield f"{options.metric}: {score.own_mean():.6g}"
     if options.metric == "top1":
         yield f"same greatest number as in float: {score.same / score.samples:.2%}"
+        if score.confused:
+            pairs = (f"{a} as {b} ({many})" for (a, b), many in score.confused.most_common(_WORST))
+            yield f"confused most, in float as in 8 bits (how often): {', '.join(pairs)}"
         if score.labelled:
             yield (
                 f"right: {score.int_right / score.labelled:.2%} in 8 bits, "
@@ -123,6 +126,7 @@ def as_json(score: Score) -> dict[str, Any]:
     return {
         "samples": score.samples,
         "same_top1": score.same / score.samples,
+        "confused": [[*pair, many] for pair, many in score.confused.most_common()],
         "labelled": score.labelled,
         "top1_float": score.float_right / score.labelled if score.labelled else None,
         "top1_int8": score.int_right / score.labelled if score.labelled else None,

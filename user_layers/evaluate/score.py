@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -28,7 +29,8 @@ def no_classes(labels: npt.NDArray[np.generic], classes: int) -> str:
 class Score:
     """Of some samples. outputs, layers: sums by names; same: how often the greatest number of the first
     output is the float net's; float_right, int_right: how often it is the label, of `labelled` samples. own:
-    results of a user's metric, one for each batch, with the samples that they stand for. inside: tensors of
+    results of a user's metric, one for each batch, with the samples that they stand for. confused: how often
+    a place of the greatest number in float was another one in integers. inside: tensors of
     the float net that no tensor of the other one is: they lie inside of its layers, or are no floats."""
 
     samples: int = 0
@@ -39,6 +41,7 @@ class Score:
     float_right: int = 0
     int_right: int = 0
     own: list[tuple[float, int]] = field(default_factory=list)
+    confused: Counter[tuple[int, int]] = field(default_factory=Counter)
     inside: dict[str, None] = field(default_factory=dict)
 
     def add(
@@ -56,6 +59,7 @@ class Score:
             )
         self.samples += len(best[0])
         self.same += int((best[0] == best[1]).sum())
+        self.confused.update((int(a), int(b)) for a, b in zip(*best, strict=True) if a != b)
         if labels is not None:
             self.labelled += len(labels)
             self.float_right += int((best[0] == labels).sum())
@@ -71,6 +75,7 @@ class Score:
         self.float_right += other.float_right
         self.int_right += other.int_right
         self.own += other.own
+        self.confused += other.confused
         self.inside |= other.inside
         for mine, theirs in ((self.outputs, other.outputs), (self.layers, other.layers)):
             for name, sums in theirs.items():
