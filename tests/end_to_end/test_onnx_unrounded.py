@@ -19,6 +19,8 @@ from user_layers.onnx.command import CompileOptions, run
 from user_layers.onnx.load import from_proto
 from user_layers.onnx.unrounded import AT_RUN_TIME, PACKED, SIXTEEN
 from user_layers.quantize.quality import compared
+from user_layers.quantize.rewrite import Int8
+from user_layers.quantize.table import Range, Table
 from user_layers.toolkit import Toolkit
 
 ROWS, INNER, COLUMNS = 6, 40, 24
@@ -223,6 +225,34 @@ def test_packed_weights(toolkit: Toolkit, bits: int, points: str, inner: int) ->
     assert told(proto, toolkit) == ((PACKED,), [])
 
 
+def test_packed_weights_of_a_model_in_float16(toolkit: Toolkit) -> None:
+    """As language models are published; a clip that integers made stands beside."""
+    rng = np.random.default_rng(0)
+    constants: dict[str, Any] = {
+        "w": rng.integers(0, 256, (COLUMNS, 2, 16)).astype(np.uint8),
+        "s": rng.uniform(0.01, 0.02, COLUMNS * 2).astype(np.float16),
+        "ys": np.float16(6 / 255), "yz": np.uint8(0),
+    }  # fmt: skip
+    sizes = {"K": 64, "N": COLUMNS, "bits": 4, "block_size": 32}
+    nodes = [
+        make("MatMulNBits", ["x", "w", "s"], ["p"], domain="com.microsoft", **sizes),
+        make("QuantizeLinear", ["p", "ys", "yz"], ["q"]),
+        make("DequantizeLinear", ["q", "ys", "yz"], ["y"]),
+    ]
+    proto = model(nodes, constants, [1, ROWS, 64])
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    x = rng.standard_normal((1, ROWS, 64)).astype(np.float16)
+    numbers = np.stack([constants["w"] & 15, constants["w"] >> 4], -1).reshape(COLUMNS, 2, 32)
+    matrix = (numbers - 8.0) * constants["s"].astype(float).reshape(COLUMNS, 2, 1)
+    want = np.clip(x.astype(float) @ matrix.reshape(COLUMNS, 64).T, 0, 6)
+    made = Graph.from_onnx(proto, toolkit=toolkit)
+    made.compile()
+    (got,) = made.run({"x": x})
+    assert got.dtype == np.float16
+    assert compared(want, got).sqnr > 28
+
+
 @pytest.mark.parametrize("domain", ["", "com.microsoft"])
 @pytest.mark.parametrize(
     ("zero", "scale", "ends"),
@@ -301,6 +331,13 @@ def test_what_is_said(toolkit: Toolkit, tmp_path: Path) -> None:
     assert float(equal.split()[4]) < 1e-6
     (own,) = (line for line in lines if line.startswith("onnxruntime in the model's own types is "))
     assert 1e-4 < float(own.split()[7]) < 0.1
+    table = Table({"x": Range(-4, 4, 4), "y": Range(-5, 5, 5)})
+    told_of: list[str] = []
+    options = CompileOptions(tmp_path / "net.onnx", tmp_path / "int8", int8=Int8(table))
+    assert run(options, told_of.append, toolkit)
+    (own,) = (line for line in told_of if line.startswith("onnxruntime in the model's own types is "))
+    assert 1e-4 < float(own.split()[7]) < 0.1
+    assert any("dB of signal over what 8 bits add" in line for line in told_of)
 
 
 @pytest.mark.parametrize("columns", [False, True])

@@ -95,7 +95,7 @@ def narrow_line(
     try:
         found = compare(names, reference(original, inputs), wide)
     except CompileError:
-        return f"onnxruntime does not run the model {what}"
+        return "onnxruntime does not run the model " + what.replace("the model's", "its")
     apart = max(one.relative for one in found)
     return f"onnxruntime {what} is {apart:.1e} of an output's largest value off float32"
 

@@ -102,7 +102,13 @@ class _Widening:
 
     def _node(self, node: Node) -> None:
         made = [name for name in node.makes if name in self._wide]
-        self._nodes.append(node_of(wide_node(node.proto, self._wide), node.title))
+        if node.proto is None:  # of a pass before this one, in float32 but for what it reads and makes
+            inputs, outputs = (
+                tuple(self._wide.get(name, name) for name in names) for names in (node.inputs, node.outputs)
+            )
+            self._nodes.append(replace(node, inputs=inputs, outputs=outputs))
+        else:
+            self._nodes.append(node_of(wide_node(node.proto, self._wide), node.title))
         for name in made:
             self._cast(self._wide[name], name, _HALF)
 

@@ -97,7 +97,7 @@ def compared(
         return [f"not compared: {drawn[0].title} makes random numbers{training}"], []
     # onnxruntime has an operation of its own for what is mapped: of integers that is the measure.
     wide = model
-    if done is None:
+    if done is None or built.narrow:
         wide = in_float32(unquantised(mark_mapped(model, dict.fromkeys(custom)))[0])
     names = [value.name for value in wide.outputs]
     told: list[str] = []
