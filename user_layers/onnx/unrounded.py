@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from user_layers.graph.prepared import free_name
+from user_layers.onnx.implied import implied_ranges
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 from user_layers.onnx.quantised import in_float
 from user_layers.quantize.table import Range
@@ -30,7 +31,7 @@ def unquantised(model: Model) -> tuple[Model, dict[str, Range], tuple[str, ...]]
     integers in it: AT_RUN_TIME, PACKED, SIXTEEN. Errors: as `in_float`."""
     model, found = unrounded(model)
     model, ranges, sixteen = in_float(model)
-    return model, ranges, (*found, SIXTEEN) if sixteen else found
+    return model, implied_ranges(model, ranges), (*found, SIXTEEN) if sixteen else found
 
 
 def unrounded(model: Model) -> tuple[Model, tuple[str, ...]]:

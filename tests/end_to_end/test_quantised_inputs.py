@@ -1,0 +1,169 @@
+"""Models in which only what products read is quantised: the other ranges follow, or are not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from tpulayer import Graph
+from user_layers.onnx.build import build
+from user_layers.onnx.fold import fold_constants
+from user_layers.onnx.implied import implied_ranges
+from user_layers.onnx.load import from_proto
+from user_layers.quantize.quality import compared
+from user_layers.quantize.table import Range
+from user_layers.toolkit import Toolkit
+
+CHANNELS, SIZE = 16, 16
+Array = npt.NDArray[Any]
+
+
+class Net:
+    """Nodes and constants of a model from x to y."""
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, Any] = {}
+
+    def op(self, op: str, *inputs: str, **attributes: Any) -> str:
+        made = f"{op}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [made], made, **attributes))
+        return made
+
+    def constant(self, array: Any) -> str:
+        name = f"k{len(self.constants)}"
+        self.constants[name] = np.asarray(array)
+        return name
+
+    def quantised(self, name: str, top: float) -> str:
+        """To integers and back, symmetric."""
+        pair = self.constant(np.float32(top / 127)), self.constant(np.int8(0))
+        return self.op("DequantizeLinear", self.op("QuantizeLinear", name, *pair), *pair)
+
+    def conv(self, name: str, top: float, read: int = CHANNELS) -> str:
+        """A convolution of a quantised tensor; its weights are rounded in the file, with a scale for each
+        channel."""
+        w = (self.rng.standard_normal((CHANNELS, read, 3, 3)) * 1.2 / (9 * read) ** 0.5).astype(np.float32)
+        steps = np.abs(w).reshape(CHANNELS, -1).max(1) / np.float32(127)
+        grid = self.constant(steps), self.constant(np.zeros(CHANNELS, np.int8))
+        whole = self.op("QuantizeLinear", self.constant(w), *grid, axis=0)
+        weights = self.op("DequantizeLinear", whole, *grid, axis=0)
+        return self.op("Conv", self.quantised(name, top), weights, pads=[1] * 4)
+
+    def model(self, last: str) -> onnx.ModelProto:
+        self.nodes.append(helper.make_node("Identity", [last], ["y"]))
+        tensors = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
+        x = helper.make_tensor_value_info("x", 1, [1, 3, SIZE, SIZE])
+        y = helper.make_tensor_value_info("y", 1, None)
+        graph = helper.make_graph(self.nodes, "net", [x], [y], tensors)
+        return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def residual() -> tuple[onnx.ModelProto, list[str]]:
+    """Two blocks with a sum each, and a convolution; the model, and the convolutions that are added."""
+    net = Net()
+    x, added = net.op("Relu", net.conv("x", 4.0, 3)), []
+    for _ in range(2):
+        inner = net.op("Relu", net.conv(x, 5.0))
+        added.append(net.conv(inner, 5.0))
+        x = net.op("Relu", net.op("Add", added[-1], x))
+    return net.model(net.op("Relu", net.quantised(net.conv(x, 6.0), 6.0))), added
+
+
+def test_what_is_added(toolkit: Toolkit) -> None:
+    """All convolutions are in 8 bits, and as near to onnxruntime's as if their ranges were said."""
+    proto, added = residual()
+    built = build(from_proto(proto), "net", toolkit=toolkit)
+    assert built.quantised is not None and built.quantised.share == 1
+    known = {name: built.quantised.table.ranges[name] for name in added}
+    tops = [(one.low, one.high) for one in known.values()]
+    np.testing.assert_allclose(tops, [(-5.0, 5.0), (-5.0, 6.0)])
+    x = np.random.default_rng(1).standard_normal((1, 3, SIZE, SIZE)).astype(np.float32)
+    (want,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    made = Graph.from_onnx(proto, toolkit=toolkit)
+    made.compile()
+    assert compared(want, made.run({"x": x})[0]).sqnr > 22  # numbers beyond a range pass the sums there
+
+
+def test_cutting_there_changes_nothing() -> None:
+    """The same numbers in float, with what is added cut at its ends, beyond which many lie."""
+    net = Net()
+    x = net.op("Relu", net.quantised(net.conv("x", 4.0, 3), 1.5))
+    inner = net.conv(net.op("Relu", net.conv(x, 1.5)), 5.0)
+    last = net.quantised(net.op("Relu", net.op("Add", inner, x)), 2.0)
+    proto = net.model(last)
+    built = build(from_proto(proto), "net")
+    assert built.quantised is not None
+    one = built.quantised.table.ranges[inner]
+    assert (one.low, one.high) == pytest.approx((-1.5, 2.0))
+    clip = [
+        helper.make_node("Clip", [inner, "low", "high"], ["cut"]),
+        helper.make_node("Add", ["cut", x], ["s"]),
+    ]
+    at = next(i for i, node in enumerate(proto.graph.node) if node.op_type == "Add")
+    cut = onnx.ModelProto()
+    cut.CopyFrom(proto)
+    clip[1].output[0] = cut.graph.node[at].output[0]
+    del cut.graph.node[at]
+    for k, node in enumerate(clip):
+        cut.graph.node.insert(at + k, node)
+    for name, end in (("low", one.low), ("high", one.high)):
+        cut.graph.initializer.append(numpy_helper.from_array(np.array(end, np.float32), name))
+    given = 3 * np.random.default_rng(2).standard_normal((1, 3, SIZE, SIZE)).astype(np.float32)
+    whole = onnx.ModelProto()
+    whole.CopyFrom(proto)
+    whole.graph.output.append(helper.make_tensor_value_info(inner, 1, None))
+    want, seen = onnxruntime.InferenceSession(whole.SerializeToString()).run(None, {"x": given})
+    assert np.mean((seen < one.low) | (seen > one.high)) > 0.01
+    (got,) = onnxruntime.InferenceSession(cut.SerializeToString()).run(None, {"x": given})
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("case", ["two convolutions", "a mean", "an output", "another reader"])
+def test_what_does_not_follow(case: str) -> None:
+    """Nothing is guessed: those have no range."""
+    net = Net()
+    x = net.op("Relu", net.conv("x", 4.0, 3))
+    inner = net.conv(x, 5.0)
+    beside = net.conv(x, 5.0) if case == "two convolutions" else x
+    last = net.op("Relu", net.op("Add", inner, beside))
+    if case == "a mean":
+        last = net.op("GlobalAveragePool", last)
+    if case == "another reader":
+        net.op("Exp", inner)
+        net.nodes[-1].output[0] = "y2"
+    last = net.quantised(last, 6.0) if case != "an output" else last
+    proto = net.model(last)
+    if case == "another reader":
+        proto.graph.output.append(helper.make_tensor_value_info("y2", 1, None))
+    built = build(from_proto(proto), "net")
+    assert built.quantised is not None and inner not in built.quantised.table.ranges
+
+
+def test_ends_by_hand() -> None:
+    """Through a Relu, a sum with numbers that have a sign, and a reshape."""
+    x, y = (helper.make_tensor_value_info(name, 1, [2, 3]) for name in "xy")
+    w = numpy_helper.from_array(np.eye(3, dtype=np.float32), "w")
+    shape = numpy_helper.from_array(np.array([3, 2]), "shape")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("MatMul", ["x", "w"], ["b"]),
+        helper.make_node("Add", ["a", "b"], ["s"]),
+        helper.make_node("Reshape", ["s", "shape"], ["r"]),
+        helper.make_node("Relu", ["r"], ["t"]),
+        helper.make_node("Reshape", ["t", "back"], ["y"]),
+    ]
+    back = numpy_helper.from_array(np.array([2, 3]), "back")
+    graph = helper.make_graph(nodes, "net", [x], [y], [w, shape, back])
+    proto = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    model = fold_constants(from_proto(proto))
+    found = implied_ranges(model, {"t": Range(-4, 4, 4), "b": Range(-1, 2, 2)})
+    assert found["a"] == Range(-2, 5, 5) and found["s"] == Range(0, 4, 4)
+    assert "x" not in found and found["b"] == Range(-1, 2, 2)
