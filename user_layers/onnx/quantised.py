@@ -256,10 +256,10 @@ class _Walk:
         return round(low), round(low) + round(width)
 
     def _within(self, node: Node) -> tuple[float, float]:
-        """Between what the results of a node lie, as far as it is known."""
+        """Between what the results of a node lie, as far as it is known; cubic Resize goes beyond its inputs."""
         if node.op in _WITHIN:
             return _WITHIN[node.op]
-        if node.op in _KEEPING:
+        if node.op in _KEEPING and node.attributes.get("mode") != "cubic":
             inputs = [
                 self._ends_of(name) for name in (node.inputs if node.op == "Concat" else node.inputs[:1])
             ]
