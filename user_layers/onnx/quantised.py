@@ -256,7 +256,7 @@ class _Walk:
         return round(low), round(low) + round(width)
 
     def _within(self, node: Node) -> tuple[float, float]:
-        """Between what the results of a node lie, as far as it is known; cubic Resize goes beyond its inputs."""
+        """Between what the results of a node lie, as far as it is known; cubic Resize goes further."""
         if node.op in _WITHIN:
             return _WITHIN[node.op]
         if node.op in _KEEPING and node.attributes.get("mode") != "cubic":
