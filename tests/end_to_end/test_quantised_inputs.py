@@ -92,14 +92,14 @@ def test_what_is_added(toolkit: Toolkit) -> None:
     assert compared(want, made.run({"x": x})[0]).sqnr > 22  # numbers beyond a range pass the sums there
 
 
-def test_cutting_there_changes_nothing() -> None:
+def test_cutting_there_changes_nothing(toolkit: Toolkit) -> None:
     """The same numbers in float, with what is added cut at its ends, beyond which many lie."""
     net = Net()
     x = net.op("Relu", net.quantised(net.conv("x", 4.0, 3), 1.5))
     inner = net.conv(net.op("Relu", net.conv(x, 1.5)), 5.0)
     last = net.quantised(net.op("Relu", net.op("Add", inner, x)), 2.0)
     proto = net.model(last)
-    built = build(from_proto(proto), "net")
+    built = build(from_proto(proto), "net", toolkit=toolkit)
     assert built.quantised is not None
     one = built.quantised.table.ranges[inner]
     assert (one.low, one.high) == pytest.approx((-1.5, 2.0))
@@ -127,7 +127,7 @@ def test_cutting_there_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("case", ["two convolutions", "a mean", "an output", "another reader"])
-def test_what_does_not_follow(case: str) -> None:
+def test_what_does_not_follow(case: str, toolkit: Toolkit) -> None:
     """Nothing is guessed: those have no range."""
     net = Net()
     x = net.op("Relu", net.conv("x", 4.0, 3))
@@ -143,7 +143,7 @@ def test_what_does_not_follow(case: str) -> None:
     proto = net.model(last)
     if case == "another reader":
         proto.graph.output.append(helper.make_tensor_value_info("y2", 1, None))
-    built = build(from_proto(proto), "net")
+    built = build(from_proto(proto), "net", toolkit=toolkit)
     assert built.quantised is not None and inner not in built.quantised.table.ranges
 
 
