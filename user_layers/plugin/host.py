@@ -297,19 +297,21 @@ class Host:
             if status < 0:
                 raise CompileError(f"{what} failed: {bound.plugin.error()}")
 
-        with contextlib.ExitStack() as stack:
-            target = stack.enter_context(Guarded(size))
-            first, start = None, 0
-            for which, length in request["sizes"]:
-                source = stack.enter_context(Guarded(length))
-                ctypes.memmove(source.address, payload[start : start + length], length)
-                start += length
-                if first is None:
-                    first = source.address, length
-                else:
-                    check(lib.bmplugin_constant(bound.handle, which, source.address, length))
-            assert first is not None
-            check(lib.bmplugin_prepare(bound.handle, index, *first, target.address, size))
+        given = ctypes.cast(ctypes.c_char_p(payload), ctypes.c_void_p).value or 0
+        with Guarded(size) as target:
+            # A constant may be most of a net: what was given ends before the result is copied.
+            with contextlib.ExitStack() as sources:
+                first, start = None, 0
+                for which, length in request["sizes"]:
+                    source = sources.enter_context(Guarded(length))
+                    ctypes.memmove(source.address, given + start, length)
+                    start += length
+                    if first is None:
+                        first = source.address, length
+                    else:
+                        check(lib.bmplugin_constant(bound.handle, which, source.address, length))
+                assert first is not None
+                check(lib.bmplugin_prepare(bound.handle, index, *first, target.address, size))
             return ctypes.string_at(target.address, size)
 
 
