@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 
 from user_layers.onnx.model import Model, Node
+from user_layers.onnx.quantised import WITHIN
 from user_layers.quantize.table import Range
 
 _SAME = (
@@ -21,7 +22,6 @@ _SAME = (
 """Operations that give no number that they did not get, and cut as well before as behind."""
 _FORTH = ("Relu", "Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "MaxPool")
 """Those whose results are about as large as what they get."""
-_NOT_BELOW_0 = ("Relu", "Sigmoid", "HardSigmoid", "Softmax", "Abs", "Exp", "Sqrt", "Softplus")
 Ends = tuple[float, float]
 
 
@@ -36,7 +36,7 @@ def implied_ranges(model: Model, ranges: Mapping[str, Range]) -> dict[str, Range
             continue
         low = max(known.low, 0.0) if node.op == "Relu" else known.low
         if low < known.high:
-            found[node.outputs[0]] = Range(low, known.high, max(-low, known.high))
+            found[node.outputs[0]] = Range.between(low, known.high)
     needed: dict[str, Ends] = {name: _real(model, name, one) for name, one in found.items()}
     for node in reversed(model.nodes):
         for name in node.makes:
@@ -50,7 +50,7 @@ def implied_ranges(model: Model, ranges: Mapping[str, Range]) -> dict[str, Range
             if low < high:
                 needed[name] = low, high
                 if node.op in ("Conv", "ConvTranspose", "MatMul", "Gemm", "Add", "BatchNormalization"):
-                    found[name] = Range(low, high, max(-low, high))
+                    found[name] = Range.between(low, high)
     return found
 
 
@@ -59,7 +59,7 @@ def _real(model: Model, name: str, one: Range) -> Ends:
     maker = model.makers.get(name)
     while maker is not None and maker.op == "Identity":
         maker = model.makers.get(maker.inputs[0])
-    positive = maker is not None and maker.op in _NOT_BELOW_0
+    positive = maker is not None and maker.op in WITHIN and WITHIN[maker.op][0] >= 0
     return (max(one.low, 0.0) if positive else one.low), one.high
 
 

@@ -59,7 +59,7 @@ def _product(model: Model, node: Node, constants: dict[str, Array], values: dict
         """given: what Reshape is told; 0 stands for the batch, which may be another in each run."""
         return step("Reshape", (source, constant(f"{what}:shape", np.array(given))), what, shape)
 
-    window = constant("ones", _ones(channels, weights[2:]))
+    window = constant("ones", window_ones(channels, weights[2:]))
     single, elements = {**node.attributes, "group": channels}, (x[0], channels * taps, *made[2:])
     patches = step("Conv", (node.inputs[0], window), "patches", elements, **single)
     rows, places, out = channels // groups * taps, math.prod(made[2:]), made[1] // groups
@@ -87,7 +87,7 @@ def unfold_by_convolution(model: Model) -> Model:
         made, x = model.value(node.outputs[0]), model.value(source).fixed
         assert x is not None
         ones, whole = f"{node.outputs[0]}:ones", f"{node.outputs[0]}:windows"
-        constants[ones] = _ones(x[1], (h.taps, w.taps))
+        constants[ones] = window_ones(x[1], (h.taps, w.taps))
         constants[f"{whole}:shape"] = np.array((0, x[1], h.taps, w.taps, h.count, w.count))
         values[whole] = replace(made, name=whole, shape=(x[0], x[1] * h.taps * w.taps, h.count, w.count))
         steps = {"strides": [h.stride, w.stride], "dilations": [h.dilation, w.dilation], "group": x[1]}
@@ -148,7 +148,7 @@ def _unfolded(model: Model, node: Node) -> tuple[str, tuple[_Windows, _Windows]]
     return (rows.inputs[0], (h, w)) if h is not None and w is not None else None
 
 
-def _ones(channels: int, taps: tuple[int, ...]) -> Array:
+def window_ones(channels: int, taps: tuple[int, ...]) -> Array:
     """Weights that put the elements of each window behind one another."""
     ones = np.eye(math.prod(taps), dtype=np.float32).reshape(-1, 1, *taps)
     return np.tile(ones, (channels, *[1] * (ones.ndim - 1)))

@@ -31,7 +31,7 @@ _WIDE = (np.dtype(np.int16), np.dtype(np.uint16))
 _CODES: Mapping[int, np.dtype[Any]] = dict(zip((3, 2, 5, 4), (*_INTEGERS, *_WIDE), strict=True))
 """By TensorProto's numbers."""
 _NOTHING_KNOWN = (-math.inf, math.inf)
-_WITHIN: Mapping[str, tuple[float, float]] = {
+WITHIN: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(("Sigmoid", "HardSigmoid", "Softmax"), (0.0, 1.0)),
     **dict.fromkeys(("Tanh", "Erf", "Sin", "Cos"), (-1.0, 1.0)),
     **dict.fromkeys(("Relu", "Abs", "Exp", "Sqrt", "Softplus"), (0.0, math.inf)),
@@ -211,7 +211,7 @@ class _Walk:
         if low >= high:
             return None
         self.now_float(made, scale, zero)
-        narrow = Range(low, high, max(-low, high))
+        narrow = Range.between(low, high)
         ranges = self._wide if source in self._wide else self.ranges
         ranges[source] = ranges[made] = narrow
         maker = self._makers.get(source)
@@ -257,8 +257,8 @@ class _Walk:
 
     def _within(self, node: Node) -> tuple[float, float]:
         """Between what the results of a node lie, as far as it is known; cubic Resize goes further."""
-        if node.op in _WITHIN:
-            return _WITHIN[node.op]
+        if node.op in WITHIN:
+            return WITHIN[node.op]
         if node.op in _KEEPING and node.attributes.get("mode") != "cubic":
             inputs = [
                 self._ends_of(name) for name in (node.inputs if node.op == "Concat" else node.inputs[:1])
@@ -365,7 +365,7 @@ class _Walk:
         # -128 belongs to 127: a symmetric grid is the one on which both ends are as far.
         least = max(ends.min, -ends.max) if point == 0 else ends.min
         low, high = (least - point) * step, (ends.max - point) * step
-        return Range(low, high, max(-low, high))
+        return Range.between(low, high)
 
     def constant(self, name: str) -> Array | None:
         """A constant of the model."""
@@ -380,13 +380,7 @@ class _Walk:
         zeros = self.constant(zero) if zero else np.zeros((), np.int32)
         if integers is None or steps is None or zeros is None:
             return None
-        shape = [1] * integers.ndim
-        if steps.size > 1:
-            shape[axis] = -1
-        points, factors = (
-            one.astype(np.float32).reshape(shape if one.size > 1 else ()) for one in (zeros, steps)
-        )
-        return self.add(f"{name}:float", (integers.astype(np.float32) - points) * factors)
+        return self.add(f"{name}:float", dequantised(integers, steps, zeros, axis))
 
     def has_channel_scales(self, node: Node) -> bool:
         """Whether a DequantizeLinear has one scale in float32, or one for each channel of its axis."""
@@ -403,6 +397,19 @@ class _Walk:
         name = free_name(name, self._constants, self._values)
         self._constants[name] = array
         return name
+
+
+def dequantised(integers: Array, steps: Array, points: Array, axis: int) -> Array:
+    """What integers stand for; scales and zero points are one, one for each channel of an axis, or as many as
+    are broadcast."""
+    along = [1] * integers.ndim
+    if along:
+        along[axis] = -1
+    step, point = (
+        one.astype(_FLOAT).reshape(() if one.size == 1 else along if one.ndim == 1 else one.shape)
+        for one in (steps, points)
+    )
+    return (integers.astype(_FLOAT) - point) * step
 
 
 def _domain(node: Node) -> str:

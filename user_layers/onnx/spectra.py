@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from user_layers.onnx.kernels import window_ones
 from user_layers.onnx.model import Array, Model, Node, Value
 
 _LARGEST = 1 << 24  # numbers of a matrix
@@ -161,7 +162,7 @@ class _Work:
         rest = [whole[i] - (strides[i] * (places[i] - 1) + spans[i]) for i in range(2)]
         steps = _Steps(self, node)
         name = steps.reshape(node.inputs[0], "places", [shape[0], shape[1], *places])
-        ones = np.tile(np.eye(taps, dtype=np.float32).reshape(taps, 1, *kernel), (channels, 1, 1, 1))
+        ones = window_ones(channels, tuple(kernel))
         attributes = {"kernel_shape": kernel, "strides": strides, "dilations": dilations, "pads": pads}
         weights = steps.constant("ones", ones)
         made = [shape[0], channels, *map(int, size)]

@@ -16,7 +16,7 @@ import numpy as np
 from user_layers.graph.prepared import free_name
 from user_layers.onnx.implied import implied_ranges
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
-from user_layers.onnx.quantised import in_float
+from user_layers.onnx.quantised import dequantised, in_float
 from user_layers.quantize.table import Range
 
 AT_RUN_TIME, PACKED, SIXTEEN = "integers made at run time", "packed weights", "16-bit integers"
@@ -131,8 +131,8 @@ class _Work:
             steps, points = (self._constants.get(inputs[k]) for k in (scale, scale + 1))
             if integers is None or steps is None or points is None:
                 return None
-            step, point = (one.astype(_FLOAT).reshape(len(integers), 1, -1) for one in (steps, points))
-            wide = ((integers.astype(_FLOAT) - point) * step).transpose(0, 2, 1)
+            step, point = (one.reshape(len(integers), 1, -1) for one in (steps, points))
+            wide = dequantised(integers, step, point, -1).transpose(0, 2, 1)
             matrices.append(self._add(f"{inputs[at]}:float", np.ascontiguousarray(wide)))
         last = max((k for k in range(3, 8) if inputs[k]), default=2)
         plain = (inputs[0], *matrices, *inputs[3 : last + 1])
@@ -146,14 +146,7 @@ class _Work:
         points = self._constants.get(zero) if zero else np.zeros((), np.uint8)
         if integers is None or steps is None or points is None:
             return None
-        around = [1] * integers.ndim
-        around[axis] = -1
-
-        def spread(one: Array) -> Array:
-            shape = around if one.ndim == 1 else list(one.shape)
-            return one.astype(_FLOAT).reshape(shape if one.size > 1 else ())
-
-        return self._add(f"{name}:float", (integers.astype(_FLOAT) - spread(points)) * spread(steps))
+        return self._add(f"{name}:float", dequantised(integers, steps, points, axis))
 
     def _packed(self, node: Node) -> list[Node] | None:
         """MatMulNBits(A, B, scales, zero points, g_idx, bias): B [N, blocks, bytes of a block] holds each
@@ -170,9 +163,7 @@ class _Work:
         if bits not in (2, 4, 8):
             return None
         blocks = -(-rows // block)
-        numbers = _unpacked(given.reshape(columns, -1), bits)[:, : blocks * block].reshape(
-            columns, blocks, block
-        )
+        numbers = _unpacked(given.reshape(columns, -1), bits)[:, : blocks * block]
         if points is None:
             base = np.full((columns, blocks), 1 << (bits - 1), _FLOAT)
         elif points.dtype == np.uint8:

@@ -40,6 +40,11 @@ class Range:
 
     __repr__ = brief
 
+    @staticmethod
+    def between(low: float, high: float) -> Range:
+        """Of values of which only the ends are known; nothing is cut."""
+        return Range(low, high, max(-low, high))
+
     @property
     def signed(self) -> bool:
         """Whether there are negative values."""
