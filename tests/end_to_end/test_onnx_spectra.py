@@ -169,14 +169,15 @@ def test_what_stays(toolkit: Toolkit) -> None:
     assert check(toolkit, node, (1, 4096, 1), {}, 17) == ["CPU"]
 
 
-def test_what_is_said(toolkit: Toolkit, tmp_path: Path) -> None:
-    """A net is compared with the products, and onnxruntime's own transform too."""
+@pytest.mark.parametrize("name", ["", "spectra"])
+def test_what_is_said(toolkit: Toolkit, tmp_path: Path, name: str) -> None:
+    """A net is compared with the products, and so is onnxruntime's own transform; with names or none."""
     window = numpy_helper.from_array(np.hanning(400).astype(np.float32), "w")
     step = numpy_helper.from_array(np.int64(160), "s")
     x = helper.make_tensor_value_info("x", 1, [1, 1600])
     y = helper.make_tensor_value_info("y", 1, None)
     graph = helper.make_graph(
-        [helper.make_node("STFT", ["x", "s", "w"], ["y"])], "net", [x], [y], [window, step]
+        [helper.make_node("STFT", ["x", "s", "w"], ["y"], name)], "net", [x], [y], [window, step]
     )
     proto = helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 17)])
     onnx.save(proto, tmp_path / "net.onnx")

@@ -197,7 +197,9 @@ class _Steps:
         output = self._node.outputs[0]
         name = f"{output}:{what}" if what else output
         self._work.values[name] = Value(name, tuple(shape), np.dtype(np.float32))
-        self.nodes.append(Node(op, "", self._node.name, inputs, (name,), attributes))
+        own = self._node.name
+        title = f"{own}:{what}" if own and what else own  # onnxruntime refuses nodes of one name
+        self.nodes.append(Node(op, "", title, inputs, (name,), attributes))
         return name
 
     def reshape(self, source: str, what: str, shape: Sequence[int]) -> str:
