@@ -37,6 +37,16 @@ def test_a_run_is_told_as_text_and_as_one_object(programs: Programs, tmp_path: P
     assert told["counters"]["runs"] == 2 and told["outputs"][0]["difference"] < 1e-4
 
 
+def test_a_quantized_model_is_measured_in_signal_and_noise() -> None:
+    said: list[str] = []
+    model = SOURCES / "mindspore_quantised" / "integers.ms"
+    assert run(RunOptions(model), said.append) == 0
+    assert re.fullmatch(r"add14_0 float32 .*: \d\d\.\d dB of signal over what parts it from .*", said[0])
+    assert said[2] == "100.0% of 0.039 million multiplications"
+    assert run(RunOptions(model, json=True), said.append) == 0
+    assert 15 < json.loads(said.pop())["outputs"][0]["sqnr"] < 60
+
+
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [

@@ -26,9 +26,11 @@ from user_layers.mindspore.command import custom_layers, difference, random_arra
 from user_layers.mindspore.programs import Programs
 from user_layers.mindspore.run import Job, Ran, convert, run_jobs
 from user_layers.mindspore.wheel import unpack
+from user_layers.quantize.quality import compared
 from user_layers.spelling.foreign import Array
 
 MODELS = ROOT / "tests" / "sources" / "mindspore"
+QUANTISED = ROOT / "tests" / "sources" / "mindspore_quantised"
 FILES = sorted(path.name for path in MODELS.iterdir() if path.suffix in (".ms", ".mindir"))
 _AIM = 1e-4
 
@@ -60,6 +62,26 @@ def test_a_model_runs_on_the_device_and_gives_what_the_frameworks_kernels_give(
     assert len(ours.taken) >= 0.75 * (len(ours.taken) + len(ours.kept)), ours.kept
     assert ours.counters["runs"] == 2 * ours.partitions > 0
     assert ours.counters["commands"] > 0 and ours.counters["ns"] > 0
+
+
+@pytest.mark.parametrize("name", ["integers.ms", "per_layer.ms"])
+def test_a_quantized_model_runs_in_8_bits_on_the_device(programs: Programs, name: str) -> None:
+    plain, ours = _both(programs, QUANTISED / name)
+    assert not ours.kept and ours.partitions == 1 and ours.counters["runs"] == 1
+    proto = load(str(QUANTISED / "cnn.onnx"))
+    feeds = {key: one.transpose(0, 3, 1, 2) for key, one in _inputs(QUANTISED / name).items()}
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    (numbers,) = session.run(None, feeds)
+    own, theirs = (compared(numbers, one.outputs["add14_0"]).sqnr for one in (ours, plain))
+    assert own > 30 and own > theirs - 6
+
+
+def test_what_is_rounded_by_each_run_stays_with_the_framework(programs: Programs) -> None:
+    plain, ours = _both(programs, QUANTISED / "by_run.ms")
+    assert difference(plain.outputs, ours.outputs) < _AIM
+    assert {kind for kind, _, _ in ours.kept} == {"DynamicQuant", "MatMulFusion"}
+    assert {why for _, _, why in ours.kept} == {"it is quantized by scales of each run"}
+    assert len(ours.taken) == 8
 
 
 @pytest.mark.parametrize("config", ["", "dynamic=1"])

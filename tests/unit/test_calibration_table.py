@@ -62,7 +62,7 @@ def test_ranges_of_what_became_part_of_others(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("passed", ["picked", "tokens", "rows", "part1"])
+@pytest.mark.parametrize("passed", ["picked", "tokens", "rows", "part1", "channels", "squares", "exchanged"])
 def test_a_vendors_name_of_what_passes_made_of_it(tmp_path: Path, passed: str) -> None:
     """The tensor itself is not in the graph any more."""
     path = tmp_path / "t"

@@ -6,32 +6,28 @@ from pathlib import Path
 
 from firmware_sim.errors import CompileError, ModelError, UsageError
 from user_layers.files import read_input
+from user_layers.mindir.integers import CASTS
 from user_layers.mindir.mindir import read_mindir
 from user_layers.mindir.ms import IDENTIFIER, read_ms
 from user_layers.mindir.words import MINDSPORE
 from user_layers.spelling.foreign import ForeignModel
 from user_layers.spelling.infer import with_shapes
 
-_QUANTIZED = "QuantDTypeCast"  # it stands before and behind what computes with 8 bits
-
 
 def read_model(path: Path) -> ForeignModel:
     """The model of a `.ms` or `.mindir` file. Errors: UsageError for a file that cannot be read, ModelError
-    for one that is damaged, quantized, or another kind."""
+    for one that is damaged, or another kind."""
     try:
         data = read_input(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
     try:
         model = read_ms(data) if data[4:8] == IDENTIFIER else read_mindir(data)
+        model, _ = CASTS.in_float(model)
     except ModelError as error:
         raise ModelError(f"{path} is not a model of MindSpore Lite: {error.message}") from None
-    cast = next((operation.name for operation in model.operations if operation.kind == _QUANTIZED), None)
-    if cast is not None:
-        raise ModelError(
-            f"{path} is quantized: {cast} makes numbers of 8 bits",
-            hint="only what computes with float32 is read; convert the model without quantizing it",
-        )
+    except ValueError as error:
+        raise ModelError(f"{path} is a damaged model of MindSpore Lite: {error}") from None
     made = [model.tensors[name] for operation in model.operations for name in operation.outputs]
     if all(tensor.shape and min(tensor.shape) >= 0 for tensor in made):
         return model

@@ -6,9 +6,10 @@ from typing import Any
 
 from firmware_sim.errors import ModelError
 from user_layers.mindir.flat import Table
+from user_layers.mindir.integers import PACKED, PLAIN, placed, scaled, unpacked, unrounded
 from user_layers.mindir.primitives import attributes_of, primitives
 from user_layers.mindir.types import TYPE_IDS, WHAT, constant
-from user_layers.spelling.foreign import Array, ForeignModel, Operation, Tensor
+from user_layers.spelling.foreign import QUANTIZED, Array, ForeignModel, Operation, Tensor
 
 IDENTIFIER = b"MSL2"
 
@@ -29,14 +30,17 @@ def read_ms(data: bytes) -> ForeignModel:
     nodes = graph.tables(6)
     if len(graph.tables(8)) > 1:
         raise ModelError("it has control flow (several subgraphs), which is not read")
-    return ForeignModel(
-        WHAT,
-        graph.text(0) or "net",
-        tensors,
-        named(graph.array(3, "<u4")),
-        named(graph.array(4, "<u4")),
-        tuple(_operation(node, named) for node in nodes),
+    model = placed(
+        ForeignModel(
+            WHAT,
+            graph.text(0) or "net",
+            tensors,
+            named(graph.array(3, "<u4")),
+            named(graph.array(4, "<u4")),
+            tuple(_operation(node, named) for node in nodes),
+        )
     )
+    return unrounded(model)
 
 
 def _operation(node: Table, named: Any) -> Operation:
@@ -68,9 +72,18 @@ def _tensors(graph: Table) -> tuple[dict[str, Tensor], list[str]]:
 def _tensor(table: Table, name: str) -> Tensor:
     kind = TYPE_IDS.get(table.scalar(1, "i"))
     shape = tuple(int(n) for n in table.array(2, "<i4"))
-    raw = table.array(6, "u1")
+    raw, compressed = table.array(6, "u1"), table.scalar(11, "i")
+    params = table.tables(7) if kind is not None and kind.kind in "iu" else []  # numbers keep theirs, unused
+    if kind is not None and params and (not raw.size or compressed in (PLAIN, PACKED)):
+        if not raw.size:
+            told = scaled(params, kind)
+        elif compressed == PACKED:
+            told = scaled(params, kind, unpacked(raw, params, shape, name))
+        else:
+            told = scaled(params, kind, constant(raw.tobytes(), kind, shape, name))
+        return Tensor(shape, None, odd=QUANTIZED, scaled=told)
     if not raw.size:
         return Tensor(shape, kind)
-    if kind is None or table.scalar(11, "i"):
-        return Tensor(shape, None)  # compressed or quantized with a table
+    if kind is None or compressed:
+        return Tensor(shape, None, odd="is compressed in a way that is not read")
     return Tensor(shape, kind, constant(raw.tobytes(), kind, shape, name))

@@ -20,6 +20,7 @@ from user_layers.mindir.words import (
     window,
 )
 from user_layers.spelling.foreign import Operation
+from user_layers.spelling.integers import grid
 from user_layers.spelling.speller import Speller, Unspelled
 
 _BINARY = {
@@ -253,3 +254,21 @@ def _scaled(to: Speller, x: str, factor: float, shift: float) -> str:
     if factor != 1:
         x = to.one("Mul", x, to.const(factor, np.float32))
     return x if shift == 0 else to.one("Add", x, to.const(shift, np.float32))
+
+
+@MINDSPORE.of("QuantDTypeCast")
+def cast_to_grid(to: Speller, op: Operation) -> None:
+    """x: numbers to integers of a scale, or back."""
+    if "scales" not in op.attributes:
+        to.dtype(op.outputs[0])
+        raise Unspelled("it says no scale")
+    (x,), first = to.alike([needed(op, 0)], op.outputs[0])
+    name = "QuantizeLinear" if to.dtype(op.outputs[0]).kind in "iu" else "DequantizeLinear"
+    to.put(op.outputs[0], to.one(name, x, *grid(to, op)), first=first)
+
+
+@MINDSPORE.of("DynamicQuant")
+def to_no_grid(to: Speller, op: Operation) -> None:
+    """x: rounded by scales of the values of a run, which float32 need not."""
+    (x,), first = to.alike([needed(op, 0)], op.outputs[0])
+    to.put(op.outputs[0], to.one("Identity", x), first=first)

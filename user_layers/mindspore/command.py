@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,10 +22,13 @@ from user_layers.mindspore.programs import build_programs
 from user_layers.mindspore.run import Job, Ran, converted, run_jobs
 from user_layers.mindspore.wheel import find_runtime
 from user_layers.onnx.command import parse_shapes
+from user_layers.quantize.quality import compared
 from user_layers.spelling.foreign import Array, ForeignModel
 
 Say = Callable[[str], None]
 _AIM = 1e-4  # of the largest value
+_LEAST = 10.0  # dB, for models in 8 bits; two ways of rounding are 15 to 30 apart
+_EQUAL = 999.0  # dB, for equal outputs: JSON has no infinity
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,21 @@ def run(options: RunOptions, say: Say) -> int:
     ours, *plain = [one for one in found if isinstance(one, Ran)]
     if options.output is not None:
         save_npz(options.output, ours.outputs)
-    work = {operation.name: macs(known, operation) for operation in known.operations}
-    told = _result(plain[0] if plain else None, ours, work)
+    work: Counter[str] = Counter()
+    for operation in known.operations:
+        work[operation.name] += macs(known, operation)  # conversions have the names of what they stand beside
+    integers = any(tensor.scaled is not None for tensor in known.tensors.values())
+    told = _result(plain[0] if plain else None, ours, work, integers)
     if options.json:
         say(json.dumps(told))
     else:
         _tell(told, options.report, say)
     return 0 if told["good"] else 1
+
+
+def _sqnr(want: Array, got: Array) -> float:
+    found = compared(want, got).sqnr
+    return min(found, _EQUAL) if found == found else -_EQUAL
 
 
 def difference(want: Mapping[str, Array], got: Mapping[str, Array]) -> float:
@@ -97,21 +109,26 @@ def difference(want: Mapping[str, Array], got: Mapping[str, Array]) -> float:
     return max(_relative(want[name], got[name]) for name in want)
 
 
-def _result(plain: Ran | None, ours: Ran, work: Mapping[str, int]) -> dict[str, Any]:
+def _result(plain: Ran | None, ours: Ran, work: Mapping[str, int], integers: bool) -> dict[str, Any]:
     """What came of a run. plain: without the delegate, None where the framework cannot; work: the
-    multiplications of each operation."""
+    multiplications of each operation; integers: whether the model computes in 8 bits, each side on its own
+    grids."""
     outputs: list[dict[str, Any]] = [
         {
             "name": name,
             "dtype": str(array.dtype),
             "shape": list(array.shape),
             "difference": None if plain is None else _relative(plain.outputs[name], array),
+            "sqnr": _sqnr(plain.outputs[name], array) if plain is not None and integers else None,
         }
         for name, array in ours.outputs.items()
     ]
-    away = max((one["difference"] or 0.0 for one in outputs), default=0.0)
+    if integers:
+        near = all(one["sqnr"] is None or one["sqnr"] >= _LEAST for one in outputs)
+    else:
+        near = max((one["difference"] or 0.0 for one in outputs), default=0.0) <= _AIM
     return {
-        "good": bool(ours.counters.get("runs")) and away <= _AIM,
+        "good": bool(ours.counters.get("runs")) and near,
         "outputs": outputs,
         "operations": len(ours.taken) + len(ours.kept),
         "taken": len(ours.taken),
@@ -130,6 +147,8 @@ def _tell(told: Mapping[str, Any], report: bool, say: Say) -> None:
         name = f"{one['name']} {one['dtype']} {one['shape']}"
         if one["difference"] is None:
             say(f"{name}: not compared, MindSpore Lite has no kernel for the model's own layers")
+        elif one["sqnr"] is not None:
+            say(f"{name}: {one['sqnr']:.1f} dB of signal over what parts it from MindSpore Lite's integers")
         else:
             say(f"{name}: within {one['difference']:.1e} of the largest value of MindSpore Lite's kernels")
     say(f"TPU: {told['taken']} of {told['operations']} operations in {told['partitions']} partitions")

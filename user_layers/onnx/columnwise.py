@@ -26,7 +26,7 @@ def weights_first(model: Model) -> Model:
         name, left = node.outputs[0], node.inputs[0]
         gone.add(node.inputs[1])
         order = last_two_swapped(len(model.value(name).fixed or ()))
-        sides = {f"{name}:left": left, f"{name}:turned": name}
+        sides = {f"{name}:left": left, f"{name}:exchanged": name}
         for made, given in sides.items():
             shape = model.value(given).fixed or ()
             values[made] = Value(made, tuple(shape[i] for i in order), model.value(given).dtype)

@@ -18,7 +18,7 @@ from user_layers.quantize.pictures import Preprocess
 
 _FORMAT = "tpulayer calibration table"
 _VERSION = 1
-_CUT_OUT = re.compile(r"(:part\d+|:picked|:rows|:tokens)+$")
+_CUT_OUT = re.compile(r"(:part\d+|:picked|:rows|:tokens|:channels|:squares|:exchanged)+$")
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Table:
 
     def for_tensors(self, names: Collection[str]) -> Table:
         """The same for a graph with these tensors: names of the vendor's tables (`TENSOR_OPERATION`) are read
-        as those of the tensors. What passes cut out of one, TENSOR:part0 or TENSOR:picked, or
-        see in other dimensions, TENSOR:rows or TENSOR:tokens, has its range.
+        as those of the tensors. What passes cut out of one, TENSOR:part0 or TENSOR:picked, or see in other
+        dimensions or another order (TENSOR:rows, :tokens, :channels, :squares, :exchanged), has its range.
         Names that no tensor has stay, and matter to nobody."""
         found = {}
         known = {*names, *(_CUT_OUT.sub("", name) for name in names)}

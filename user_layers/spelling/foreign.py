@@ -16,14 +16,15 @@ QUANTIZED = "is quantized in a way of which no scales are known here"
 
 @dataclass(frozen=True)
 class Scaled:
-    """What a quantized tensor stands for: (integer - zero point) * scale; one of both, or for each place
-    along `axis`. dtype: of the integers; data: them, for a constant."""
+    """What a quantized tensor stands for: (integer - zero point) * scale + shift; one of each, or for each
+    place along `axis`. dtype: of the integers; data: them, for a constant; shifts: None for 0."""
 
     dtype: np.dtype[Any]
     scales: Array = field(compare=False, repr=False)
     zero_points: Array = field(compare=False, repr=False)
     axis: int
     data: Array | None = field(default=None, compare=False, repr=False)
+    shifts: Array | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

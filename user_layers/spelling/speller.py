@@ -191,7 +191,8 @@ class Speller:
         if (name, not first) in self._values:
             return self._transposed(self._values[name, not first], tensor, first)
         if name not in self.model.inputs:
-            raise Unspelled(f"{name!r} is not known: nothing makes it")
+            why = "is not known: nothing makes it" if tensor.dtype is not None else tensor.odd
+            raise Unspelled(f"{name!r} {why}")
         if first and not self._free_borders:
             return self._transposed(self._value(name, False), tensor, True)
         self.inputs[name] = first

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from user_layers.spelling.foreign import Operation
+from user_layers.spelling.integers import dequantized, grid
 from user_layers.spelling.speller import Speller, Unspelled
-from user_layers.tflite.stored import dequantized
 from user_layers.tflite.table import TFLITE, activated, clipped, given, reshaped, value
 
 _UNARY = {
@@ -95,8 +95,8 @@ def _cast(to: Speller, op: Operation) -> None:
     if "scales" in op.attributes:
         elements = to.constant(given(op, 0))
         if elements is None:
-            grid = _grid(to, op)
-            _pointwise(to, op, lambda x: to.one("DequantizeLinear", x, *grid))
+            scale = grid(to, op)
+            _pointwise(to, op, lambda x: to.one("DequantizeLinear", x, *scale))
         else:
             to.put(op.outputs[0], to.const(dequantized(elements, op.attributes), to.dtype(op.outputs[0])))
         return
@@ -110,14 +110,8 @@ def _quantize(to: Speller, op: Operation) -> None:
     if "scales" not in op.attributes:
         to.dtype(op.outputs[0])
         raise Unspelled("it says no scale")
-    grid = _grid(to, op)
-    _pointwise(to, op, lambda x: to.one("QuantizeLinear", x, *grid))
-
-
-def _grid(to: Speller, op: Operation) -> tuple[str, str]:
-    """Scale and zero point."""
-    scale, zero = (np.asarray(op.attributes[name]).reshape(()) for name in ("scales", "zero_points"))
-    return to.const(scale, np.float32), to.const(zero)
+    scale = grid(to, op)
+    _pointwise(to, op, lambda x: to.one("QuantizeLinear", x, *scale))
 
 
 @TFLITE.of("ZEROS_LIKE")

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from user_layers.spelling.foreign import ForeignModel, Operation
 from user_layers.tflite import arithmetic, matrix, movement, windows
-from user_layers.tflite.integers import in_float
+from user_layers.tflite.integers import CASTS
 from user_layers.tflite.read import with_options
 from user_layers.tflite.stored import with_stored
 from user_layers.tflite.table import TFLITE
 
-TFLITE.prepared = in_float
+TFLITE.prepared = CASTS.in_float
 
 __all__ = ["TFLITE", "arithmetic", "from_message", "matrix", "movement", "windows"]
 

@@ -10,6 +10,8 @@
 #include "tpulayer_mindspore.h"
 
 namespace tpulayer {
+constexpr int kWeights = 4, kDynamic = 6;  // QUANT_WEIGHT, QUANT_DYNAMIC
+
 struct TpuLayerDelegate::Parts {
   size_t operations = 0, delegated = 0, partitions = 0;
   tpld_counters_info before{};
@@ -101,9 +103,11 @@ mindspore::Status TpuLayerDelegate::Build(mindspore::DelegateModel<mindspore::sc
       operation.attributes.replace(operation.attributes.size() - 1, 1, ",\"format\":" + format + "}");
     }
     operation.outputs = kernel->outputs();
-    // Whole numbers with a scale: what layers would make of them are other values.
-    const bool quantized = static_cast<int>(kernel->quant_type()) != 0;
-    verdicts_.push_back({operation.name, operation.kind, quantized ? "it is quantized" : "", -1});
+    // Integers whose scales the tensors do not tell (schema::QuantType, which the wheel has no header of).
+    const char *why = "";
+    if (static_cast<int>(kernel->quant_type()) == kWeights) why = "its weights alone are quantized";
+    if (static_cast<int>(kernel->quant_type()) == kDynamic) why = "it is quantized by scales of each run";
+    verdicts_.push_back({operation.name, operation.kind, why, -1});
     operations.push_back(std::move(operation));
   }
   const Model model(std::move(operations), given->outputs());

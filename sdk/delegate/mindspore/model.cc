@@ -84,18 +84,41 @@ std::string Model::Obstacle(size_t index) const {
   return "";
 }
 
+std::string Message::Held(const void *data, size_t size) {
+  data_.resize((data_.size() + 15) / 16 * 16);
+  const std::string place = "[" + std::to_string(data_.size()) + "," + std::to_string(size) + "]";
+  data_.append(static_cast<const char *>(data), size);
+  return place;
+}
+
+std::string Message::Scaled(const Tensor &tensor, const std::string &held) {
+  const std::string type = TypeName(tensor);
+  const auto params = tensor.QuantParams();
+  if (params.empty() || type.find("int") == std::string::npos) return "null";  // numbers keep theirs, unused
+  std::vector<double> scales;
+  std::vector<int64_t> zeros;
+  for (const auto &one : params) {
+    scales.push_back(one.scale);
+    zeros.push_back(one.zero_point);
+  }
+  const auto array = [&](const std::string &dtype, const std::string &shape, const std::string &place) {
+    return "{\"dtype\":" + Quoted(dtype) + ",\"shape\":" + shape + ",\"data\":" + place + "}";
+  };
+  const std::string count = "[" + std::to_string(params.size()) + "]";
+  const std::string stored = held == "null" ? held : array(type, Shaped(tensor.Shape()), held);
+  return "{\"dtype\":" + Quoted(type) +
+         ",\"scales\":" + array("float64", count, Held(scales.data(), 8 * scales.size())) +
+         ",\"zero_points\":" + array("int64", count, Held(zeros.data(), 8 * zeros.size())) +
+         ",\"axis\":0,\"stored\":" + stored + "}";
+}
+
 size_t Message::Place(const Tensor &tensor) {
   const std::string name = tensor.Name();
   const auto known = places_.emplace(Key(name, tensor.Data().get()), tensors_.size());
   if (known.second) {
-    std::string held = "null";
-    if (IsConstant(tensor)) {
-      data_.resize((data_.size() + 15) / 16 * 16);
-      held = "[" + std::to_string(data_.size()) + "," + std::to_string(tensor.DataSize()) + "]";
-      data_.append(static_cast<const char *>(tensor.Data().get()), tensor.DataSize());
-    }
+    const std::string held = IsConstant(tensor) ? Held(tensor.Data().get(), tensor.DataSize()) : "null";
     const char *type = TypeName(tensor);
-    tensors_.push_back({name, *type ? Quoted(type) : "null", held, tensor.Shape()});
+    tensors_.push_back({name, *type ? Quoted(type) : "null", held, Scaled(tensor, held), tensor.Shape()});
   }
   return known.first->second;
 }
@@ -130,7 +153,8 @@ std::string Message::Json(const std::string &name, const std::vector<Shape> &sha
     Shape shape = given.count(i) ? *given[i] : entry.shape;
     if (!shapes.empty() && !given.count(i) && entry.held == "null") shape.assign(shape.size(), -1);
     tensors += std::string(tensors.empty() ? "" : ",") + "{\"name\":" + Quoted(entry.name) + ",\"shape\":" +
-               Shaped(shape) + ",\"dtype\":" + entry.type + ",\"data\":" + entry.held + "}";
+               Shaped(shape) + ",\"dtype\":" + entry.type + ",\"data\":" + entry.held + ",\"scaled\":" +
+               entry.scaled + "}";
   }
   return "{\"name\":" + Quoted(name) + ",\"tensors\":[" + tensors + "],\"inputs\":" + inputs_ +
          ",\"outputs\":" + outputs_ + ",\"operations\":[" + operations_ + "]}";

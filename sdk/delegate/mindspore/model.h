@@ -29,10 +29,14 @@ class Message {
  private:
   friend class Model;
   struct Entry {
-    std::string name, type, held;  // type: JSON; held: [offset, bytes] or null
+    std::string name, type, held, scaled;  // type: JSON; held: [offset, bytes] or null; scaled: JSON or null
     Shape shape;
   };
   size_t Place(const Tensor &tensor);
+  // Bytes for the compiler, and [offset, bytes] of them.
+  std::string Held(const void *data, size_t size);
+  // What integers of a tensor stand for; "null" for any other.
+  std::string Scaled(const Tensor &tensor, const std::string &held);
 
   std::vector<Entry> tensors_;
   using Key = std::pair<std::string, const void *>;  // constants of one name may be several
