@@ -4,7 +4,7 @@
 
 Needs the vendor's tools (python -m tests.oracle.toolchain). Of each model: the vendor's bmodel runs on the
 vendor's runtime and here; ours runs here and on the vendor's runtime. --light: the architectures of the onnx
-package; --int8: the vendor's bmodels with 8-bit layers. --check: nothing is compared, the vendor's bmodels
+package; --int8: both with 8-bit layers. --check: nothing is compared, the vendor's bmodels
 run here under these checks, and what is found is printed.
 """
 
@@ -35,6 +35,11 @@ from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.model import Net
 from user_layers.bmrt.bmrt_test import open_device
+from user_layers.onnx.build import build
+from user_layers.onnx.load import Source, read_proto
+from user_layers.product import compile_net
+from user_layers.quantize.calibrate import calibrate
+from user_layers.quantize.rewrite import Int8
 from user_layers.runtime import BModelRuntime
 from user_layers.toolkit import Toolkit
 
@@ -200,6 +205,23 @@ def checked(device: DeviceApi, bmodel: Path, words: str) -> list[Finding]:
     return found
 
 
+def made_here(path: Path, folder: Path, toolkit: Toolkit, *, int8: bool = False) -> Path:
+    """The bmodel that this project makes. int8: in 8 bits, by the ranges of two random inputs."""
+    if not int8:
+        Graph.from_onnx(path, toolkit=toolkit).compile(directory=folder)
+        return folder / "compilation.bmodel"
+    model = Source.of(path).load(read_proto(path))
+    plain = build(model, "net", toolkit=toolkit, integers=False).graph
+    shapes = {name: plain.tensors[name].shape for name in plain.inputs}
+    samples = [
+        {name: _RNG.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+        for _ in range(2)
+    ]
+    made = build(model, "net", toolkit=toolkit, int8=Int8(calibrate(plain, samples)))
+    compile_net(made.graph, directory=folder)
+    return folder / "compilation.bmodel"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
@@ -226,14 +248,11 @@ def main() -> None:
                 said.append(f"theirs: {compare(toolchain, device, theirs) or 'equal'}")
             except (Refused, TpulayerError) as error:
                 said.append(f"theirs: {error}")
-            if not given.int8:
-                try:
-                    graph = Graph.from_onnx(path, toolkit=toolkit)
-                    graph.compile(directory=f"{scratch}/{name}")
-                    ours = Path(scratch, name, "compilation.bmodel")
-                    said.append(f"ours: {compare(toolchain, device, ours) or 'equal'}")
-                except (Refused, TpulayerError) as error:
-                    said.append(f"ours: {error}")
+            try:
+                ours = made_here(path, Path(scratch, name), toolkit, int8=given.int8)
+                said.append(f"ours: {compare(toolchain, device, ours) or 'equal'}")
+            except (Refused, TpulayerError) as error:
+                said.append(f"ours: {error}")
             print(f"{name:18} {'; '.join(said)}", flush=True)
 
 

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "bmlib_internal.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,6 +20,16 @@
 #define FOREVER 1000000 /* s */
 
 extern char **environ;
+
+/* The environment for a child. In a library opened with RTLD_DEEPBIND (LiteRT does it) `environ` is the C library's
+ * own, which stays empty where the program has a copy: one at a fixed address, as Debian's python3 is. */
+static char **environment(void) {
+    void *program = dlopen(NULL, RTLD_LAZY); /* RTLD_DEFAULT would search from here on */
+    char ***programs = program != NULL ? (char ***)dlsym(program, "environ") : NULL;
+    char **found = programs != NULL && *programs != NULL ? *programs : environ;
+    if (program != NULL) dlclose(program);
+    return found;
+}
 
 static long limit_seconds(const connection *c) {
     if (c->limit > 0) return c->limit;
@@ -165,7 +176,7 @@ static int spawn(connection *c, const toolkit_home *home, const char *module, in
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, their_fd, their_fd); /* keeps it open over exec */
     if (more_fd >= 0) posix_spawn_file_actions_adddup2(&actions, more_fd, more_fd);
-    int error = posix_spawnp(&c->pid, home->python, &actions, NULL, argv, environ);
+    int error = posix_spawnp(&c->pid, home->python, &actions, NULL, argv, environment());
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }

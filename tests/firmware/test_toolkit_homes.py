@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from firmware_sim.sdk_folder import toolkit_home
 from tests.support.host_programs import build, run, script
 from user_layers.toolchain import homes
 from user_layers.toolchain.builtin import Builtin, builtin_artifacts
+from user_layers.toolchain.compilers import choose
 from user_layers.toolchain.host_flags import host_files
 
 PROGRAM = """
@@ -93,3 +95,33 @@ def test_a_library_with_a_place_already_takes_no_other(tmp_path: Path) -> None:
     for other in (library, builtin.bmrt):
         with pytest.raises(BuildError, match="has no room for the place of the toolkit"):
             homes.with_home(other, builtin)
+
+
+APART = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+extern char **environ;
+int main(int count, char **words) {
+    void *library = dlopen(words[1], RTLD_NOW | RTLD_DEEPBIND), *h = NULL;
+    if (library == NULL) return puts(dlerror());
+    int (*request)(void **, int) = (int (*)(void **, int))dlsym(library, "bm_dev_request");
+    printf("%d\\n", environ == NULL ? -1 : request(&h, 0));
+    return 0;
+}
+"""
+
+
+def test_a_library_apart_from_its_program_passes_on_the_programs_environment(tmp_path: Path) -> None:
+    """LiteRT opens plugins like this. A program at a fixed address has a copy of `environ`, as Debian's
+    python3 has; the C library's own stays empty."""
+    (tmp_path / "apart.c").write_text(APART)
+    flags = ["-std=gnu11", "-O1", "-fno-pie", "-no-pie"]
+    words = [*choose().c.argv, *flags, str(tmp_path / "apart.c"), "-o", str(tmp_path / "apart"), "-ldl"]
+    subprocess.run(words, check=True, timeout=600)
+    text = f'#!/bin/sh\necho "$MARK" > {tmp_path}/mark\nexec {sys.executable} "$@"\n'
+    python = script(tmp_path / "python", text)
+    library = host_files(None).libraries / "libbmlib.so"
+    done = run(tmp_path / "apart", library, TPULAYER_PYTHON=python, MARK="it is here")
+    assert (done.stdout, done.stderr) == ("0\n", "")
+    assert (tmp_path / "mark").read_text() == "it is here\n"

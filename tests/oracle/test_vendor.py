@@ -16,7 +16,7 @@ from tests.oracle import streams
 from tests.oracle.client import Oracle, Unavailable
 from tests.oracle.toolchain import Toolchain
 from tests.support.workspaces import built_workspace
-from tests.vendor_models import CHAIN, compare, different, random_inputs, run_here, write
+from tests.vendor_models import CHAIN, compare, different, made_here, random_inputs, run_here, write
 from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.combine import combine, extract
@@ -87,6 +87,17 @@ def test_ours_on_the_functional_model(
     name: str, opt: int, oracle: Oracle, ours: Ours, device: DeviceApi
 ) -> None:
     bmodel = ours(name, opt)
+    (net,) = read(bmodel).nets
+    given = random_inputs([net])
+    theirs = {net.name: streams.run(oracle, net.stages[0], given[net.name])}
+    assert different(run_here(device, bmodel, given), theirs) is None
+
+
+@pytest.mark.parametrize("name", [CHAIN, "conv_groups", "conv_depthwise", "conv_transpose", "gemm"])
+def test_ours_in_8_bits_on_the_functional_model(
+    name: str, oracle: Oracle, kit: Toolkit, device: DeviceApi, tmp_path: Path
+) -> None:
+    bmodel = made_here(write(name, tmp_path)[0], tmp_path / "ours", kit, int8=True)
     (net,) = read(bmodel).nets
     given = random_inputs([net])
     theirs = {net.name: streams.run(oracle, net.stages[0], given[net.name])}

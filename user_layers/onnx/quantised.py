@@ -402,13 +402,14 @@ class _Walk:
 def dequantised(integers: Array, steps: Array, points: Array, axis: int) -> Array:
     """What integers stand for; scales and zero points are one, one for each channel of an axis, or as many as
     are broadcast."""
-    along = [1] * integers.ndim
-    if along:
-        along[axis] = -1
-    step, point = (
-        one.astype(_FLOAT).reshape(() if one.size == 1 else along if one.ndim == 1 else one.shape)
-        for one in (steps, points)
-    )
+
+    def beside(one: Array) -> Array:
+        along = [1] * integers.ndim
+        if one.size > 1 and one.ndim == 1:
+            along[axis] = -1  # of a constant with one scale the axis says nothing, and may be none
+        return one.astype(_FLOAT).reshape(() if one.size == 1 else along if one.ndim == 1 else one.shape)
+
+    step, point = beside(steps), beside(points)
     return (integers.astype(_FLOAT) - point) * step
 
 
