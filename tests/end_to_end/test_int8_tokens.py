@@ -289,3 +289,22 @@ def test_what_stays(toolkit: Toolkit, shape: tuple[int, ...], weights: tuple[int
     net = Net(toolkit, shape)
     done = net.done(net.layer("TPU_MATMUL", ["x", net.constant(*weights, size=0.1)], {"alpha": 1.0}))
     assert done.rows[0].reason == reason and done.share == 0
+
+
+def test_a_factor_of_channels_may_come_first(toolkit: Toolkit) -> None:
+    """LayerScale as some exporters write it; one batch of tokens is cut into strips."""
+    net = Net(toolkit, (1, 20, 32))
+    inner = net.layer("TPU_MATMUL", ["x", net.constant(32, 64, size=0.2)], {})
+    made = net.layer("TPU_MATMUL", [net.unary(inner, "RELU"), net.constant(64, 32, size=0.2)], {})
+    scaled = net.layer("TPU_BINARY", [net.constant(32, size=0.1), made], {"binary_op": BINARY_MUL})
+    out = net.product(net.layer("TPU_BINARY", ["x", scaled], {"binary_op": BINARY_ADD}), 32, 16)
+    done = net.done(out)
+    assert "BINARY" in ops(done)  # with a constant operand: in float32, but of strips
+    net.graph.compile(opt=0)
+    (want,) = net.graph.run({"x": net.x})
+    found = []
+    for options in MODES:
+        done.graph.compile(**options)
+        found.append(done.graph.run({"x": net.x})[0])
+    assert all(np.array_equal(one, found[0]) for one in found)
+    assert compared(want, found[0]).sqnr > 28

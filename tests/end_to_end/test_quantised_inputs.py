@@ -167,3 +167,19 @@ def test_ends_by_hand() -> None:
     found = implied_ranges(model, {"t": Range(-4, 4, 4), "b": Range(-1, 2, 2)})
     assert found["a"] == Range(-2, 5, 5) and found["s"] == Range(0, 4, 4)
     assert "x" not in found and found["b"] == Range(-1, 2, 2)
+
+
+def test_what_is_only_rounded_behind_a_view(toolkit: Toolkit) -> None:
+    """onnxruntime's quantiser rounds what a product reads, behind the view that an exporter wrote."""
+    net = Net()
+    pictures = net.quantised(net.op("Gelu", net.quantised(net.conv("x", 4.0, 3), 4.0)), 4.0)
+    gelu = net.op("Gelu", net.quantised(net.conv(pictures, 4.0), 4.0))
+    flat = net.op("Reshape", gelu, net.constant(np.array([1, -1], np.int64)))
+    matrix = net.constant(net.rng.standard_normal((CHANNELS * SIZE * SIZE, 4)).astype(np.float32) / 64)
+    made = net.quantised(net.op("MatMul", net.quantised(flat, 4.0), net.quantised(matrix, 0.1)), 8.0)
+    proto = net.model(made)
+    proto.opset_import[0].version = 20
+    proto.ir_version = 9
+    found = build(from_proto(proto), "net", toolkit=toolkit).quantised
+    assert found is not None and found.share == 1
+    assert [row.reason for row in found.rows if row.op == "TPU_UNARY"] == [None, None]

@@ -215,3 +215,33 @@ def test_the_table_of_another_net(toolkit: Toolkit) -> None:
     table = Table({"a": Range(-1, 1, 1), "b": Range(-1, 1, 1)})
     with pytest.raises(UsageError, match="names no tensor of this net: it has a, b, and the net x, y"):
         build(model, "net", toolkit=toolkit, int8=Int8(table))
+
+
+def test_a_row_of_constants_with_one_scale(toolkit: Toolkit) -> None:
+    """onnxruntime's quantiser writes no axis where one scale stands for all; the usual one no row has."""
+    rng = np.random.default_rng(0)
+    constants: dict[str, Any] = {
+        "s": np.float32(0.03), "z": np.int8(0), "w": rng.integers(-127, 128, SIZE).astype(np.int8),
+        "one": np.array([0.01], np.float32), "none": np.array([3], np.int8),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "one", "none"], ["v"]),
+        helper.make_node("Add", ["d", "v"], ["a"]),
+        helper.make_node("QuantizeLinear", ["a", "s", "z"], ["e"]),
+        helper.make_node("DequantizeLinear", ["e", "s", "z"], ["y"]),
+    ]
+    tensors = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    x = helper.make_tensor_value_info("x", 1, [1, 3, SIZE, SIZE])
+    y = helper.make_tensor_value_info("y", 1, [1, 3, SIZE, SIZE])
+    graph = helper.make_graph(nodes, "row", [x], [y], tensors)
+    proto = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    given = np.random.default_rng(1).standard_normal((1, 3, SIZE, SIZE)).astype(np.float32)
+    for scale in (np.array([0.01], np.float32), np.float32(0.01)):
+        (found,) = (one for one in proto.graph.initializer if one.name == "one")
+        found.CopyFrom(numpy_helper.from_array(np.asarray(scale), "one"))
+        made = Graph.from_onnx(proto, toolkit=toolkit)
+        made.compile()
+        want = given + (constants["w"] - 3.0) * 0.01
+        assert compared(np.clip(want, -128 * 0.03, 127 * 0.03), made.run({"x": given})[0]).sqnr > 30

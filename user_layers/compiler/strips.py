@@ -251,7 +251,8 @@ def _heights(
     unit = math.lcm(*(one.denominator for one in (*own.values(), *above.values())))
     most = [Fraction(-(-known.height(name) // _SLOTS)) / scale for name, scale in own.items()]
     for k in members:
-        need = max(ways[k].top, ways[k].bottom, -(-known.height(nodes[k].inputs[0]) // _SLOTS))
+        read = max(known.height(name) for name in nodes[k].inputs if known.cuts(name))
+        need = max(ways[k].top, ways[k].bottom, -(-read // _SLOTS))
         most.append(Fraction(need) / above[k])
     times = -(-max(most) // unit) * unit
     return {name: int(scale * times) for name, scale in own.items()}

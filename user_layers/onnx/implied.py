@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 
 from user_layers.onnx.model import Model, Node
-from user_layers.onnx.quantised import WITHIN
+from user_layers.onnx.quantised import TURNING, WITHIN
 from user_layers.quantize.table import Range
 
 _SAME = (
@@ -22,6 +22,8 @@ _SAME = (
 """Operations that give no number that they did not get, and cut as well before as behind."""
 _FORTH = ("Relu", "Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "MaxPool")
 """Those whose results are about as large as what they get."""
+_SUMS = ("Conv", "ConvTranspose", "MatMul", "Gemm", "Add", "BatchNormalization")
+"""Those that can cut their results. What is rounded for all that read it is cut there, whatever makes it."""
 Ends = tuple[float, float]
 
 
@@ -42,14 +44,17 @@ def implied_ranges(model: Model, ranges: Mapping[str, Range]) -> dict[str, Range
         for name in node.makes:
             if name in needed or name in model.results:
                 continue
-            each = [_before(reader, name, needed) for reader in model.consumers.get(name, ())]
+            readers = model.consumers.get(name, ())
+            each = [_before(reader, name, needed) for reader in readers]
             ends = [one for one in each if one is not None]
             if not ends or len(ends) < len(each):
                 continue
             low, high = min(low for low, _ in ends), max(high for _, high in ends)
             if low < high:
                 needed[name] = low, high
-                if node.op in ("Conv", "ConvTranspose", "MatMul", "Gemm", "Add", "BatchNormalization"):
+                if node.op in _SUMS or all(
+                    reader.op in TURNING and reader.outputs[0] in found for reader in readers
+                ):
                     found[name] = Range.between(low, high)
     return found
 

@@ -48,7 +48,7 @@ _MOVING = (
     *("Unsqueeze", "Where"),
 )
 """Operations that mean the same for integers as for what they stand for. Interpolating Resize rounds."""
-_TURNING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+TURNING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """Those whose results have all that is in their first input."""
 
 
@@ -153,7 +153,7 @@ class _Walk:
         """What moves integers, or picks the greatest, does the same with the floats that they stand for."""
         source = next((name for name in node.inputs if name in self._grids), None)
         if source is None:
-            if node.op in _TURNING and node.inputs[0] in self.ranges:
+            if node.op in TURNING and node.inputs[0] in self.ranges:
                 self.ranges.setdefault(node.outputs[0], self.ranges[node.inputs[0]])
             return node
         scale, zero = self._grids[source]

@@ -26,6 +26,7 @@ from user_layers.quantize.scales import Step, multiplier
 from user_layers.quantize.sites import Site, sites
 from user_layers.quantize.table import Range, Table
 from user_layers.quantize.ties import tied
+from user_layers.quantize.zeros import with_zeros
 
 _ROWS, _TOKENS = 2, 3  # dimensions of [T, C] and [N, T, C]
 _IN_A_ROW = {"height": 0, "width": 0}  # what TPU_TURN makes has three dimensions
@@ -313,7 +314,7 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     # Imported for what they register.
     from user_layers.quantize import rules_deconv, rules_linear, rules_movement, rules_pointwise, rules_tokens  # noqa: F401
 
-    net = _as_given(graph, table)
+    net = as_given(graph, table)
     _check_names(net, options)
     known = table.for_tensors(net.tensors).ranges
     if known and not known.keys() & net.tensors.keys():
@@ -322,6 +323,7 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
             f"{some(list(net.tensors))}",
             hint="calibrate this model; names are the model's own",
         )
+    known = with_zeros(net, known, graph.toolkit)
     even = Equalised(net, dict(known))
     if options.equalise:
         even = even_tokens(equalise(net, even.ranges, graph.toolkit), graph.toolkit, options.fp32)
@@ -373,7 +375,7 @@ def with_ranges(graph: GraphBuilder, table: Table) -> GraphBuilder:
     )
 
 
-def _as_given(graph: GraphBuilder, table: Table) -> Net:
+def as_given(graph: GraphBuilder, table: Table) -> Net:
     """The graph's own constants and the nodes that its outputs need, with the shapes of all tensors; those do
     not depend on scales, but a layer of the user's that takes integers asks for one."""
     tensors = dict(with_ranges(graph, table).resolve().tensors)

@@ -14,6 +14,7 @@ from user_layers.quantize.rewrite import Rewriting, rule
 from user_layers.quantize.scales import Step, multiplier, product_step, sum_of
 from user_layers.quantize.sites import Site
 
+_NOTHING = 2.0**-20  # a mean square beside the other one's that is no part of a sum
 _GATES = (UNARY["HARD_SIGMOID"], UNARY["HARD_SWISH"])
 
 
@@ -60,6 +61,8 @@ def pair(state: Rewriting, site: Site) -> str | None:
         signed = (step_a.signed or step_b.signed or op == BINARY_SUB) and not site.relu
         wanted, free = state.wanted(site.output, signed, site.limit)
         sizes = (state.power(node.inputs[0]), state.power(node.inputs[1]))
+        if min(sizes) < max(sizes) * _NOTHING:  # the other operand goes on as it is, without rounding again
+            wanted, free = Step((step_a if sizes[0] > sizes[1] else step_b).scale, signed), False
         found = sum_of(step_a, step_b, wanted, free=free, sizes=sizes)
         step = Step(found.scale, signed)
         values |= {

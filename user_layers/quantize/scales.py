@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.wire import DType
+from user_layers.quantize.rounding import balanced, rounded
 
 F64 = npt.NDArray[np.float64]
 
@@ -87,7 +88,11 @@ def quantised_weights(
         return None
     scale, rshift = best
     factor = source.scale / scale * 2.0**rshift
-    integers = np.clip(np.rint(weights * factor), -128, 127)
+    ideal = weights * factor
+    if mean is None:  # what is lost on average can be taken from the losses alone
+        integers = balanced(ideal.reshape(len(weights), weights.shape[1], -1)).reshape(weights.shape)
+    else:
+        integers = rounded(ideal)
     corrected = np.zeros(len(weights)) if bias is None else bias
     if mean is not None:
         lost = (weights - integers / factor).reshape(groups, -1, weights.shape[1], fan_in // weights.shape[1])
