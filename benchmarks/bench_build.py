@@ -3,7 +3,7 @@
     python benchmarks/bench_build.py [--first]
 
 --first also measures a first build with zig and an empty cache (half a minute to a minute).
-The aims are those of docs/STATUS.md.
+The aims are those of docs/measured.md.
 """
 
 from __future__ import annotations

@@ -245,3 +245,18 @@ def test_a_row_of_constants_with_one_scale(toolkit: Toolkit) -> None:
         made.compile()
         want = given + (constants["w"] - 3.0) * 0.01
         assert compared(np.clip(want, -128 * 0.03, 127 * 0.03), made.run({"x": given})[0]).sqnr > 30
+
+
+def test_bits_that_biases_cost_are_told(toolkit: Toolkit) -> None:
+    """A file says no means, with which the bias would take back what coarser weights lose."""
+    model = qdq(layers=2)
+    (conv,) = (node for node in model.graph.node if node.name == "conv1")
+    conv.input.append("large")
+    large = np.full(CHANNELS, 40.0, np.float32)
+    model.graph.initializer.append(numpy_helper.from_array(large, "large"))
+    done = build(from_proto(model), "net", toolkit=toolkit).quantised
+    assert done is not None and [row.short for row in done.rows if row.op == "TPU_CONV"] == [0, 3]
+    told = "weights of 1 layer gave up bits for large biases, at most 3 (conv1): means that"
+    assert any(line.startswith(told) for line in done.lines()), done.lines()
+    plain = build(from_proto(qdq(layers=2)), "net", toolkit=toolkit).quantised
+    assert plain is not None and not any("gave up" in line for line in plain.lines())

@@ -25,7 +25,7 @@ _MULTIPLYING = ("TPU_CONV", "TPU_DECONV", "TPU_MATMUL")
 @dataclass(frozen=True)
 class Row:
     """One layer of the float net. reason: why it stays in fp32, or None. detail: shift and scale. macs: how
-    many products of numbers it adds up."""
+    many products of numbers it adds up. short: bits of its weights that were given up for its bias."""
 
     layer: str
     op: str
@@ -33,9 +33,10 @@ class Row:
     reason: str | None
     detail: str
     macs: int
+    short: int = 0
 
     @staticmethod
-    def of(net: Net, site: Site, reason: str | None, detail: str) -> Row:
+    def of(net: Net, site: Site, reason: str | None, detail: str, short: int = 0) -> Row:
         """Of a site and what became of it."""
         node = site.node
         macs = 0
@@ -48,7 +49,7 @@ class Row:
                 macs = math.prod(net.tensors[node.inputs[0]].shape) * math.prod(weight[1:])
             else:
                 macs = out * net.tensors[node.inputs[0]].shape[-1 if not site.values["trans_a"] else -2]
-        return Row(node.name, node.op.op, site.output, reason, detail, macs)
+        return Row(node.name, node.op.op, site.output, reason, detail, macs, short)
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,13 @@ class Quantised(Generic[G]):
         for row in left:
             reasons.setdefault(f"{row.op.removeprefix('TPU_')}: {row.reason}", []).append(row.layer)
         notes = [self.note] if self.note else []
+        short = [row for row in self.rows if row.short]
+        if short and not any(one.mean for one in self.table.ranges.values()):
+            notes.append(
+                f"weights of {count(len(short), 'layer')} gave up bits for large biases, at most "
+                f"{max(row.short for row in short)} ({some([row.layer for row in short])}): means that "
+                "`tpulayer calibrate` finds make up for most of that"
+            )
         return [head, *notes, *(f"fp32: {what} ({some(names)})" for what, names in reasons.items())]
 
 

@@ -77,7 +77,7 @@ class Rewriting:
     there, and the others are one behind it; plain: names of tensors in fp32 (or in what they were); kept:
     those that the same layers make as before. steps: what tensors that share a scale have got, by the name
     that stands for them. ranges: from the table; tokens: those whose channels are last; together:
-    of all that share a scale.
+    of all that share a scale. details, short: for the report (report.py), by the layer's name.
     """
 
     graph: GraphBuilder
@@ -94,6 +94,7 @@ class Rewriting:
     kept: set[str] = field(default_factory=set)
     steps: dict[str, Step] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
+    short: dict[str, int] = field(default_factory=dict)
 
     # ---- looking ----
 
@@ -344,7 +345,8 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
         if reason is not None:
             for node in site.covered:
                 state.keep(node)
-        rows.append(Row.of(net, site, reason, state.details.get(site.node.name, "")))
+        name = site.node.name
+        rows.append(Row.of(net, site, reason, state.details.get(name, ""), state.short.get(name, 0)))
     last = net.nodes[-1]
     for name in net.outputs:
         if options.quant_output and state.is_bytes(name):

@@ -171,6 +171,7 @@ def tell(state: Rewriting, site: Site, given: Step, found: Weights) -> None:
     """For the report."""
     largest = int(np.abs(found.weights.astype(int)).max(initial=0))
     short = f", {found.short} bits of weights given up for the bias" if found.short else ""
+    state.short[site.node.name] = found.short
     state.details[site.node.name] = (
         f"rshift {found.rshift}, weights to {largest}, scale {given.scale:.6g} -> {found.scale:.6g}{short}"
     )
