@@ -70,7 +70,8 @@ def test_a_model_in_integers(kind: str, how: str, tmp_path: Path, toolkit: Toolk
     (own,) = in_numbers(data, without_optimizer(in_onnx(path)[0], fed))
     (want,) = without_optimizer(spell(model, TFLITE).proto, given)
     lost = min(compared(want, own).sqnr, 30)
-    assert compared(want, got).sqnr > lost - 4 and compared(own, got).sqnr > min(lost, 27) - 4
+    # Both have noise of their own, so that they are further from each other than each from the numbers.
+    assert compared(want, got).sqnr > lost - 4 and compared(own, got).sqnr > min(lost, 27) - 6
 
 
 def conv(dtype: str = "int8", scales: tuple[float, ...] = (0.5,), kind: str = "CONV_2D") -> Net:

@@ -16,7 +16,8 @@ SCALES = st.floats(1e-4, 10.0)
 @examples(60)
 @given(seed=st.integers(0, 999), given_scale=SCALES, threshold=st.floats(0.01, 100), relu=st.booleans())
 def test_weights_and_biases_fit(seed: int, given_scale: float, threshold: float, relu: bool) -> None:
-    """The integers stand for the weights within half a grid step, and no bias is cut."""
+    """The integers stand for the weights within half a grid step where the means are known, else within one,
+    and no bias is cut."""
     rng = np.random.default_rng(seed)
     weights = rng.standard_normal((5, 3, 3, 3)) * 10.0 ** rng.uniform(-3, 1)
     bias = rng.standard_normal(5) * 10.0 ** rng.uniform(-3, 2)
@@ -29,7 +30,12 @@ def test_weights_and_biases_fit(seed: int, given_scale: float, threshold: float,
     assert 0 <= found.rshift <= 31
     assert result.scale * 0.999 <= found.scale <= result.scale * 1.415
     grid = found.scale / source.scale / 2**found.rshift
-    assert np.abs(found.weights * grid - weights).max() <= grid * 0.51
+    assert np.abs(found.weights * grid - weights).max() <= grid * 1.01
+    known = quantised_weights(
+        weights, bias, source, result, free=True, power=1.0, mean=np.zeros(weights.shape[1])
+    )
+    assert known is not None and (known.scale, known.rshift) == (found.scale, found.rshift)
+    assert np.abs(known.weights * grid - weights).max() <= grid * 0.51
     step = found.scale / 2**found.rshift
     integers = np.zeros(5) if found.bias is None else found.bias.astype(float)
     assert np.abs(integers * step - bias).max() <= step * 0.51
