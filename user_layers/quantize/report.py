@@ -20,6 +20,7 @@ from user_layers.quantize.table import Table
 Array = npt.NDArray[Any]
 G = TypeVar("G", bound=GraphBuilder)
 _MULTIPLYING = ("TPU_CONV", "TPU_DECONV", "TPU_MATMUL")
+_STORED = 4  # dimensions of weights as TPU_RECURRENT keeps them
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,14 @@ class Row:
                 macs = math.prod(net.tensors[node.inputs[0]].shape) * math.prod(weight[1:])
             else:
                 macs = out * net.tensors[node.inputs[0]].shape[-1 if not site.values["trans_a"] else -2]
+        elif node.op.op == "TPU_ATTENTION":  # scores, and values weighted by them
+            size, value = site.values["size"], site.values["value_size"]
+            out = math.prod(net.tensors[node.outputs[0]].shape)
+            macs = out // value * net.tensors[node.inputs[1]].shape[-2] * (size + value)
+        elif node.op.op == "TPU_RECURRENT":  # states times weights
+            steps, _, batch, _ = net.tensors[node.outputs[0]].shape
+            shapes = [net.tensors[name].shape for name in node.inputs[1:]]
+            macs = steps * batch * sum(math.prod(shape) for shape in shapes if len(shape) == _STORED)
         return Row(node.name, node.op.op, site.output, reason, detail, macs, short)
 
 
