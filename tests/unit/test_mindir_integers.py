@@ -171,3 +171,18 @@ def test_only_files_leave_out_what_is_rounded_by_each_run() -> None:
     told = placed(replace(model, tensors={**model.tensors, **dict.fromkeys(made, whole)}))
     assert all(told.tensors[name] == whole for name in made)
     assert all(unrounded(told).tensors[name].dtype == np.float32 for name in made)
+
+
+def test_integers_without_scales_are_no_numbers(tmp_path: Path) -> None:
+    """What an operation in integers makes of them is not what a float one would."""
+    raw = (MODELS / "integers.ms").read_bytes()
+    graph, odd = Table.root(raw), bytearray(raw)
+    node = next(one for one in graph.tables(6) if one.scalar(5, "i") == 5)
+    tensor = graph.tables(7)[int(node.array(4, "<u4")[0])]
+    (vtable,) = struct.unpack_from("<i", odd, tensor.start)
+    place = tensor.start - vtable + 4 + 2 * _QUANT_PARAMS
+    # The table of fields may be another tensor's too: all that share it lose their scales.
+    struct.pack_into("<H", odd, place, 0)
+    (tmp_path / "few.ms").write_bytes(odd)
+    with pytest.raises(CompileError, match=rf"{node.text(0)}: it is quantized, and '.*' has no scale"):
+        spell(read_model(tmp_path / "few.ms"), MINDSPORE)

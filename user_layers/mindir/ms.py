@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from firmware_sim.errors import ModelError
 from user_layers.mindir.flat import Table
@@ -12,6 +15,8 @@ from user_layers.mindir.types import TYPE_IDS, WHAT, constant
 from user_layers.spelling.foreign import QUANTIZED, Array, ForeignModel, Operation, Tensor
 
 IDENTIFIER = b"MSL2"
+_IN_INTEGERS = (1, 3, 5)  # QuantType of a node: aware training, after training, QUANT_ALL
+_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
 def read_ms(data: bytes) -> ForeignModel:
@@ -37,13 +42,13 @@ def read_ms(data: bytes) -> ForeignModel:
             tensors,
             named(graph.array(3, "<u4")),
             named(graph.array(4, "<u4")),
-            tuple(_operation(node, named) for node in nodes),
+            tuple(_operation(node, named, tensors) for node in nodes),
         )
     )
     return unrounded(model)
 
 
-def _operation(node: Table, named: Any) -> Operation:
+def _operation(node: Table, named: Any, tensors: Mapping[str, Tensor]) -> Operation:
     name = node.text(0)
     primitive = node.table(2)
     tag = primitive.scalar(0, "B") if primitive else 0
@@ -53,7 +58,11 @@ def _operation(node: Table, named: Any) -> Operation:
     value = primitive.table(1)
     attributes = attributes_of(value, row) if value else {}
     inputs, outputs = named(node.array(3, "<u4")), named(node.array(4, "<u4"))
-    return Operation(row.name, name, inputs, outputs, attributes)
+    odd = ""
+    if node.scalar(5, "i") in _IN_INTEGERS:
+        lacking = [one for one in (*inputs, *outputs) if tensors[one].dtype in _BYTES]
+        odd = f"it is quantized, and {lacking[0]!r} has no scale" if lacking else ""
+    return Operation(row.name, name, inputs, outputs, attributes, odd=odd)
 
 
 def _tensors(graph: Table) -> tuple[dict[str, Tensor], list[str]]:

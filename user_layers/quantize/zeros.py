@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from user_layers.net.functions import BINARY, UNARY
 from user_layers.net.net import Net
 from user_layers.net.nodes import LayerNode
-from user_layers.quantize.sites import constant
 from user_layers.quantize.table import Range
 from user_layers.quantize.ties import MOVING
 from user_layers.toolkit import Toolkit
@@ -36,14 +37,14 @@ def with_zeros(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> dict[
 
 def _makes_zeros(net: Net, node: LayerNode, toolkit: Toolkit, found: set[str]) -> bool:
     def is_zero(name: str) -> bool:
-        array = constant(net, name)
-        return name in found if array is None else not array.any()
+        one = net.tensors[name]
+        return name in found if one.data is None else not np.frombuffer(one.data, one.dtype.numpy_name).any()
 
     op, inputs = node.op.op, node.inputs
     if op in _LINEAR:
         return is_zero(inputs[1]) and all(map(is_zero, inputs[2:]))
     if op in _KEEPING:
-        return all(is_zero(name) for name in inputs if constant(net, name) is None)
+        return all(name in found for name in inputs if net.tensors[name].data is None)
     if op not in ("TPU_BINARY", "TPU_UNARY"):
         return False
     values = toolkit.param_values(node.op, node.param)

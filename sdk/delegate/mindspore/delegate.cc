@@ -17,6 +17,14 @@ struct TpuLayerDelegate::Parts {
   tpld_counters_info before{};
 };
 
+// Whether integers of 8 bits are among these of which nobody says what they stand for.
+static bool Unscaled(const std::vector<Tensor> &tensors) {
+  return std::any_of(tensors.begin(), tensors.end(), [](const Tensor &tensor) {
+    const std::string type = TypeName(tensor);
+    return (type == "int8" || type == "uint8") && tensor.QuantParams().empty();
+  });
+}
+
 TpuLayerDelegate::TpuLayerDelegate(const Config &config) : config_(config), parts_(std::make_shared<Parts>()) {}
 TpuLayerDelegate::~TpuLayerDelegate() = default;
 
@@ -107,6 +115,9 @@ mindspore::Status TpuLayerDelegate::Build(mindspore::DelegateModel<mindspore::sc
     const char *why = "";
     if (static_cast<int>(kernel->quant_type()) == kWeights) why = "its weights alone are quantized";
     if (static_cast<int>(kernel->quant_type()) == kDynamic) why = "it is quantized by scales of each run";
+    if (static_cast<int>(kernel->quant_type()) != 0 && (Unscaled(operation.inputs) || Unscaled(operation.outputs))) {
+      if (!*why) why = "it is quantized, and not all of its tensors have scales";
+    }
     verdicts_.push_back({operation.name, operation.kind, why, -1});
     operations.push_back(std::move(operation));
   }
