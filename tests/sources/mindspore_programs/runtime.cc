@@ -44,6 +44,7 @@ void *MSTensor::MutableData() {
 }
 void MSTensor::SetShape(const std::vector<int64_t> &shape) { impl_->shape = shape; }
 void MSTensor::SetDataType(enum DataType type) { impl_->type = type; }
+std::vector<QuantParam> MSTensor::QuantParams() const { return {}; }
 mindspore::Format MSTensor::format() const { return mindspore::Format::NHWC; }
 
 struct Status::Data {
