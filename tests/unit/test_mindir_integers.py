@@ -121,6 +121,17 @@ def test_means_of_weights_are_put_right() -> None:
     assert found is not None and np.array_equal(found, np.array(want, np.float32))
 
 
+def _slot(raw: bytes | bytearray, table: Table, field: int) -> int:
+    """Where a table of the file says how far behind its start a field lies."""
+    (vtable,) = struct.unpack_from("<i", raw, table.start)
+    return table.start - int(vtable) + 4 + 2 * field
+
+
+def _field(raw: bytes | bytearray, table: Table, field: int) -> int:
+    """Where a field lies."""
+    return table.start + int(struct.unpack_from("<H", raw, _slot(raw, table, field))[0])
+
+
 def test_packed_elements_lie_bit_by_bit() -> None:
     raw = (MODELS / "weights5.ms").read_bytes()
     packed = [one for one in Table.root(raw).tables(7) if one.scalar(_COMPRESSED, "i")]
@@ -140,9 +151,7 @@ def test_what_is_packed_in_another_way_says_so(tmp_path: Path) -> None:
     raw = bytearray((MODELS / "weights5.ms").read_bytes())
     for table in Table.root(bytes(raw)).tables(7):
         if table.scalar(_COMPRESSED, "i"):
-            (vtable,) = struct.unpack_from("<i", raw, table.start)
-            (slot,) = struct.unpack_from("<H", raw, table.start - vtable + 4 + 2 * _COMPRESSED)
-            struct.pack_into("<i", raw, table.start + slot, 3)
+            struct.pack_into("<i", raw, _field(raw, table, _COMPRESSED), 3)
     (tmp_path / "few.ms").write_bytes(raw)
     with pytest.raises(CompileError, match="is compressed in a way that is not read"):
         spell(read_model(tmp_path / "few.ms"), MINDSPORE)
@@ -153,9 +162,7 @@ def test_scales_that_fit_no_axis_are_damage(tmp_path: Path) -> None:
     graph = Table.root(raw)
     first = next(one for one in graph.tables(7) if len(one.tables(_QUANT_PARAMS)) == 8)
     odd = bytearray(raw)
-    (vtable,) = struct.unpack_from("<i", odd, first.start)
-    (slot,) = struct.unpack_from("<H", odd, first.start - vtable + 4 + 2 * _QUANT_PARAMS)
-    at = first.start + slot
+    at = _field(raw, first, _QUANT_PARAMS)
     at += struct.unpack_from("<I", odd, at)[0]
     struct.pack_into("<I", odd, at, 7)
     (tmp_path / "few.ms").write_bytes(odd)
@@ -179,10 +186,8 @@ def test_integers_without_scales_are_no_numbers(tmp_path: Path) -> None:
     graph, odd = Table.root(raw), bytearray(raw)
     node = next(one for one in graph.tables(6) if one.scalar(5, "i") == 5)
     tensor = graph.tables(7)[int(node.array(4, "<u4")[0])]
-    (vtable,) = struct.unpack_from("<i", odd, tensor.start)
-    place = tensor.start - vtable + 4 + 2 * _QUANT_PARAMS
     # The table of fields may be another tensor's too: all that share it lose their scales.
-    struct.pack_into("<H", odd, place, 0)
+    struct.pack_into("<H", odd, _slot(raw, tensor, _QUANT_PARAMS), 0)
     (tmp_path / "few.ms").write_bytes(odd)
     with pytest.raises(CompileError, match=rf"{node.text(0)}: it is quantized, and '.*' has no scale"):
         spell(read_model(tmp_path / "few.ms"), MINDSPORE)

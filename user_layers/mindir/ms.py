@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from firmware_sim.errors import ModelError
 from user_layers.mindir.flat import Table
 from user_layers.mindir.integers import PACKED, PLAIN, placed, scaled, unpacked, unrounded
 from user_layers.mindir.primitives import attributes_of, primitives
 from user_layers.mindir.types import TYPE_IDS, WHAT, constant
 from user_layers.spelling.foreign import QUANTIZED, Array, ForeignModel, Operation, Tensor
+from user_layers.spelling.integers import BYTES
 
 IDENTIFIER = b"MSL2"
 _IN_INTEGERS = (1, 3, 5)  # QuantType of a node: aware training, after training, QUANT_ALL
-_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
 def read_ms(data: bytes) -> ForeignModel:
@@ -60,7 +58,7 @@ def _operation(node: Table, named: Any, tensors: Mapping[str, Tensor]) -> Operat
     inputs, outputs = named(node.array(3, "<u4")), named(node.array(4, "<u4"))
     odd = ""
     if node.scalar(5, "i") in _IN_INTEGERS:
-        lacking = [one for one in (*inputs, *outputs) if tensors[one].dtype in _BYTES]
+        lacking = [one for one in (*inputs, *outputs) if tensors[one].dtype in BYTES]
         odd = f"it is quantized, and {lacking[0]!r} has no scale" if lacking else ""
     return Operation(row.name, name, inputs, outputs, attributes, odd=odd)
 

@@ -16,7 +16,7 @@ from firmware_sim.shown import count
 from user_layers.spelling.foreign import Array, ForeignModel, Operation, Scaled, Tensor
 from user_layers.spelling.speller import Speller
 
-_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
 _WIDE = "is quantized in {} bits; 8-bit integers are computed here, and float32"
 _MANY = "is quantized with several scales, though it is computed"
 
@@ -116,7 +116,7 @@ class _Rewriting:
             }
             self._tensors[name] = Tensor(tensor.shape, np.dtype(np.float32), dequantized(told.data, numbers))
             return
-        if told.dtype not in _BYTES:
+        if told.dtype not in BYTES:
             self._tensors[name] = replace(tensor, odd=_WIDE.format(8 * told.dtype.itemsize))
             return
         if told.scales.size != 1 or told.zero_points.size != 1:

@@ -112,11 +112,14 @@ mindspore::Status TpuLayerDelegate::Build(mindspore::DelegateModel<mindspore::sc
     }
     operation.outputs = kernel->outputs();
     // Integers whose scales the tensors do not tell (schema::QuantType, which the wheel has no header of).
+    const int quantized = static_cast<int>(kernel->quant_type());
     const char *why = "";
-    if (static_cast<int>(kernel->quant_type()) == kWeights) why = "its weights alone are quantized";
-    if (static_cast<int>(kernel->quant_type()) == kDynamic) why = "it is quantized by scales of each run";
-    if (static_cast<int>(kernel->quant_type()) != 0 && (Unscaled(operation.inputs) || Unscaled(operation.outputs))) {
-      if (!*why) why = "it is quantized, and not all of its tensors have scales";
+    if (quantized == kWeights) {
+      why = "its weights alone are quantized";
+    } else if (quantized == kDynamic) {
+      why = "it is quantized by scales of each run";
+    } else if (quantized != 0 && (Unscaled(operation.inputs) || Unscaled(operation.outputs))) {
+      why = "it is quantized, and not all of its tensors have scales";
     }
     verdicts_.push_back({operation.name, operation.kind, why, -1});
     operations.push_back(std::move(operation));
