@@ -121,12 +121,13 @@ NODES = {
     ),
 }
 CHAIN = "chain"  # two convolutions with relu and pooling
+TOKENS = "tokens"  # products, and attention between them
 
 
 def write(name: str, folder: Path, batch: int = 1) -> tuple[Path, list[Shape]]:
-    """A model by its name here, as a file, with the shapes of its inputs. `batch`: of `chain`."""
-    if name == CHAIN:
-        nodes, shapes, constants = _chain(batch)
+    """A model by its name here, as a file, with the shapes of its inputs. `batch`: of chain and tokens."""
+    if name in _NETS:
+        nodes, shapes, constants = _NETS[name](batch)
     else:
         op, operands, attributes = NODES[name]
         names = [f"i{k}" for k in range(len(operands))]
@@ -153,6 +154,35 @@ def _chain(batch: int) -> tuple[list[onnx.NodeProto], dict[str, Shape], dict[str
         helper.make_node("MaxPool", ["t3"], ["y"], name="p", kernel_shape=[2, 2], strides=[2, 2]),
     ]
     return nodes, {"x": (batch, 3, 32, 32)}, constants
+
+
+def _tokens(batch: int) -> tuple[list[onnx.NodeProto], dict[str, Shape], dict[str, Array]]:
+    """Two heads of 32 channels, 70 tokens."""
+    rng = np.random.default_rng(4)
+    constants: dict[str, Array] = {
+        f"w{name}": (rng.standard_normal((64, 64)) / 8).astype(np.float32) for name in ("q", "k", "v", "o")
+    }
+    constants |= {"heads": _ints(batch, 70, 2, 32), "joined": _ints(batch, 70, 64), "factor": np.float32(0.2)}
+    nodes = []
+    for name, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes += [
+            helper.make_node("MatMul", ["x", f"w{name}"], [f"{name}1"], name=name),
+            helper.make_node("Reshape", [f"{name}1", "heads"], [f"{name}2"], name=f"{name}h"),
+            helper.make_node("Transpose", [f"{name}2"], [f"{name}3"], name=f"{name}t", perm=order),
+        ]
+    nodes += [
+        helper.make_node("MatMul", ["q3", "k3"], ["s"], name="scores"),
+        helper.make_node("Mul", ["s", "factor"], ["m"], name="scaled"),
+        helper.make_node("Softmax", ["m"], ["p"], name="weights", axis=-1),
+        helper.make_node("MatMul", ["p", "v3"], ["h"], name="weighted"),
+        helper.make_node("Transpose", ["h"], ["t"], name="back", perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["t", "joined"], ["r"], name="together"),
+        helper.make_node("MatMul", ["r", "wo"], ["y"], name="last"),
+    ]
+    return nodes, {"x": (batch, 70, 64)}, constants
+
+
+_NETS = {CHAIN: _chain, TOKENS: _tokens}
 
 
 def random_inputs(nets: Sequence[Net]) -> dict[str, list[Array]]:
@@ -229,7 +259,7 @@ def main() -> None:
     parser.add_argument("--int8", action="store_true")
     parser.add_argument("--check", metavar="WORDS")
     given = parser.parse_args()
-    known = LIGHT if given.light else (CHAIN, *NODES)
+    known = LIGHT if given.light else (*_NETS, *NODES)
     toolchain = Toolchain()
     with tempfile.TemporaryDirectory() as scratch, Toolkit() as toolkit, open_device(0) as device:
         for name in given.names or known:

@@ -1,5 +1,5 @@
 /* bm_atomic.h: convolutions, pools, depthwise convolutions and matrix products. */
-#include "bm_atomic.h"
+#include "bm_wide.h"
 #include "fw_nn.h"
 
 #define AVERAGE_SIZES 256 /* entries of the vendor's table of average weights */
@@ -42,8 +42,7 @@ void bm_atomic_conv(const ConvParam *param) {
 
 /* The addresses are checked where nothing is read from them, too, as by the vendor's encoder.
  * result_add does not count: the unit cannot, and the vendor's encoder leaves it out. */
-void bm_atomic_conv_quantized(const ConvQuantParam *param) {
-    FW_ENTER();
+static void describe_quantized(uint32_t *d, const ConvQuantParam *param) {
     fw_window w = CONVOLUTION_WINDOW(param);
     dim4 input = dims(param->input_stride), kernel = dims(param->kernel_stride);
     w.input_stride = &input;
@@ -53,12 +52,25 @@ void bm_atomic_conv_quantized(const ConvQuantParam *param) {
     fw_nn_check_multiple(param->bias_addr, 2, "bias");
     fw_quantization q = {(int)param->rshift_bit, param->if_relu, param->input_sign, param->weight_sign,
                          param->bias_sign};
-    uint32_t d[BM1684_DESCRIPTOR_WORDS];
     fw_nn_begin(d, FW_CONVOLUTION, &w, &q);
     fw_nn_weight(d, &weight);
     fw_nn_bias(d, param->using_bias, param->bias_addr);
     bd_set_short_opd2_str(d, BD_STRIDE_DEFAULT);
     bd_set_opt_kernel_rotate(d, param->kernel_flip);
+}
+
+void bm_atomic_conv_quantized(const ConvQuantParam *param) {
+    FW_ENTER();
+    uint32_t d[BM1684_DESCRIPTOR_WORDS];
+    describe_quantized(d, param);
+    fw_emit_bd(d);
+}
+
+void bm_conv_quantized_wide(const ConvQuantParam *param) {
+    FW_ENTER();
+    uint32_t d[BM1684_DESCRIPTOR_WORDS];
+    describe_quantized(d, param);
+    bd_set_opt_res0_prec(d, BD_PRECISION_INT16);
     fw_emit_bd(d);
 }
 

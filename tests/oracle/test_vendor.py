@@ -16,7 +16,7 @@ from tests.oracle import streams
 from tests.oracle.client import Oracle, Unavailable
 from tests.oracle.toolchain import Toolchain
 from tests.support.workspaces import built_workspace
-from tests.vendor_models import CHAIN, compare, different, made_here, random_inputs, run_here, write
+from tests.vendor_models import CHAIN, TOKENS, compare, different, made_here, random_inputs, run_here, write
 from tpulayer import Graph
 from user_layers.bmodel import read
 from user_layers.bmodel.combine import combine, extract
@@ -93,7 +93,7 @@ def test_ours_on_the_functional_model(
     assert different(run_here(device, bmodel, given), theirs) is None
 
 
-@pytest.mark.parametrize("name", [CHAIN, "conv_groups", "conv_depthwise", "conv_transpose", "gemm"])
+@pytest.mark.parametrize("name", [CHAIN, TOKENS, "conv_groups", "conv_depthwise", "conv_transpose", "gemm"])
 def test_ours_in_8_bits_on_the_functional_model(
     name: str, oracle: Oracle, kit: Toolkit, device: DeviceApi, tmp_path: Path
 ) -> None:

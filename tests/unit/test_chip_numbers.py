@@ -67,6 +67,7 @@ ALLOWED = {
     "bm_device_binary.c: shift_C(u, u, -31,": "bits of a word",
     "bm_layer_functions.c: shift_C(t0, t0, 31,": "bits of a word",
     "bm_device_cast.c: bm_word(0xffff)": "the low half of a word",
+    "bm_layer_rows_bytes.c: bm_word(0xffff)": "the low half of a word",
     "bm_device_cast.c: bm_word(0x8000)": "the sign of a half word",
     "bm_device_matmul.c: #define ROWS_MAX 512": "the layer's own choice",
     "bm_device_pool_int8.c: #define TAPS_MAX 16384": "the layer's own limit",

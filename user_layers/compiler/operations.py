@@ -12,6 +12,7 @@ from user_layers.compiler.attributes import DescribedNet
 from user_layers.net.functions import BINARY, UNARY
 from user_layers.net.net import Net, NetTensorInfo
 from user_layers.net.nodes import LayerNode
+from user_layers.net.products import products
 from user_layers.report.roofline import Demand, Kind
 
 # Where a layer's parameters have the code of its function: the struct's offset, and the codes.
@@ -31,6 +32,7 @@ _HARD = frozenset(
 )
 _CONVOLUTIONS = ("TPU_CONV", "TPU_CONV_INT8")
 _PRODUCTS = (*_CONVOLUTIONS, "TPU_DECONV", "TPU_MATMUL")
+_OF_MATRICES = ("TPU_DECONV", "TPU_MATMUL", "TPU_ATTENTION", "TPU_RECURRENT")
 _KINDS = {
     **dict.fromkeys(("TPU_POOL", "TPU_POOL_INT8", "TPU_REDUCE"), Kind.POOL),
     **dict.fromkeys(
@@ -91,8 +93,8 @@ def _kind(described: DescribedNet, k: int) -> Kind:
         return Kind.PRODUCT8 if first.dtype.itemsize == 1 else Kind.PRODUCT
     if op == "TPU_RESIZE":
         return Kind.DEPTHWISE
-    if op in ("TPU_ATTENTION", "TPU_RECURRENT"):
-        return Kind.PRODUCT
+    if op in _OF_MATRICES:
+        return Kind.PRODUCT8 if op == "TPU_ATTENTION" and _in_bytes(node) else Kind.PRODUCT
     if op in _CODES:
         return Kind.FUNCTION if _function(described, k) in _HARD else Kind.ELEMENTWISE
     return _KINDS.get(op, Kind.COPY)
@@ -105,32 +107,14 @@ def _count(described: DescribedNet, k: int) -> int:
     if _op(node) in _CONVOLUTIONS:
         pairs, taps = _pairs(net, k)
         return made // max(1, _weights(net, k)[0]) * pairs * taps
-    if _op(node) == "TPU_DECONV":
-        return math.prod(first) * math.prod(_weights(net, k)[1:])
-    if _op(node) == "TPU_MATMUL":
-        return made * _summed(first, net.tensors[node.inputs[1]].shape, net.tensors[node.outputs[0]].shape)
     if _op(node) == "TPU_RESIZE":
         return made * _weights(net, k)[0]
-    if _op(node) == "TPU_ATTENTION":  # scores, and values weighted by them; their softmax does not count
-        size, value = (int(number) for number in struct.unpack_from("<ii", node.param, 4))
-        return made // value * net.tensors[node.inputs[1]].shape[-2] * (size + value)
-    if _op(node) == "TPU_RECURRENT":  # states times weights, [.., states, columns of a lane], however many
-        weights = [net.tensors[name].shape for name in node.inputs[1:] if len(net.tensors[name].shape) == 4]
-        steps, _, batch, _ = net.tensors[node.outputs[0]].shape
-        return steps * batch * sum(math.prod(shape) for shape in weights)
+    if _op(node) in _OF_MATRICES:
+        return products(net, node)
     kind = _kind(described, k)
     if kind is Kind.COPY:
         return 0 if described.attrs[k].just_reshape else made
     return math.prod(first) if kind is Kind.POOL else max(made, math.prod(first))
-
-
-def _summed(left: tuple[int, ...], right: tuple[int, ...], made: tuple[int, ...]) -> int:
-    """The summed dimension of a product of matrices, stored as they are or transposed."""
-    if len(left) == 1:
-        return left[0]
-    if len(right) == 1:
-        return right[0]
-    return left[-1] * left[-2] // made[-2]
 
 
 def _pairs(net: Net, k: int) -> tuple[int, int]:
@@ -180,6 +164,11 @@ def _function(described: DescribedNet, k: int) -> str:
     offset, codes = _CODES[_op(node)]
     (code,) = struct.unpack_from("<i", node.param, offset)
     return next(name for name, number in codes.items() if number == code)
+
+
+def _in_bytes(attention: LayerNode) -> bool:
+    """Whether its products are of 8 bits: the last of its parameters says so."""
+    return bool(struct.unpack_from("<f", attention.param, len(attention.param) - 4)[0] > 0)
 
 
 def _bytes(tensor: NetTensorInfo) -> int:

@@ -14,13 +14,12 @@ from firmware_sim.shown import brief, count
 from firmware_sim.wire import Format
 from user_layers.graph import GraphBuilder
 from user_layers.net.net import Net
+from user_layers.net.products import products
 from user_layers.quantize.sites import Site
 from user_layers.quantize.table import Table
 
 Array = npt.NDArray[Any]
 G = TypeVar("G", bound=GraphBuilder)
-_MULTIPLYING = ("TPU_CONV", "TPU_DECONV", "TPU_MATMUL")
-_STORED = 4  # dimensions of weights as TPU_RECURRENT keeps them
 
 
 @dataclass(frozen=True)
@@ -40,24 +39,14 @@ class Row:
     def of(net: Net, site: Site, reason: str | None, detail: str, short: int = 0) -> Row:
         """Of a site and what became of it."""
         node = site.node
-        macs = 0
-        if node.op.op in _MULTIPLYING:
-            weight = net.tensors[node.inputs[1]].shape
-            out = math.prod(net.tensors[node.outputs[0]].shape)
-            if node.op.op == "TPU_CONV":
-                macs = out * math.prod(weight[1:])
-            elif node.op.op == "TPU_DECONV":
-                macs = math.prod(net.tensors[node.inputs[0]].shape) * math.prod(weight[1:])
-            else:
-                macs = out * net.tensors[node.inputs[0]].shape[-1 if not site.values["trans_a"] else -2]
-        elif node.op.op == "TPU_ATTENTION":  # scores, and values weighted by them
-            size, value = site.values["size"], site.values["value_size"]
-            out = math.prod(net.tensors[node.outputs[0]].shape)
-            macs = out // value * net.tensors[node.inputs[1]].shape[-2] * (size + value)
-        elif node.op.op == "TPU_RECURRENT":  # states times weights
-            steps, _, batch, _ = net.tensors[node.outputs[0]].shape
-            shapes = [net.tensors[name].shape for name in node.inputs[1:]]
-            macs = steps * batch * sum(math.prod(shape) for shape in shapes if len(shape) == _STORED)
+        if node.cpu is not None or not node.op.is_builtin:
+            macs = 0
+        elif node.op.op == "TPU_CONV":
+            macs = math.prod(net.tensors[site.output].shape) * math.prod(
+                net.tensors[node.inputs[1]].shape[1:]
+            )
+        else:
+            macs = products(net, node)
         return Row(node.name, node.op.op, site.output, reason, detail, macs, short)
 
 

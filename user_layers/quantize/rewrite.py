@@ -313,7 +313,14 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     graph; CompileError of shape functions.
     """
     # Imported for what they register.
-    from user_layers.quantize import rules_deconv, rules_linear, rules_movement, rules_pointwise, rules_tokens  # noqa: F401
+    from user_layers.quantize import (  # noqa: F401
+        rules_attention,
+        rules_deconv,
+        rules_linear,
+        rules_movement,
+        rules_pointwise,
+        rules_tokens,
+    )
 
     net = as_given(graph, table)
     _check_names(net, options)

@@ -5,12 +5,18 @@
  * TPU_SOFTMAX; a mask that leaves out all keys of a query gives NaN. Heads may be mixed before and behind the softmax
  * (talking heads).
  *
+ * With a unit it multiplies in 8 bits: q, k and v are rounded to whole numbers of -128 to 127, and v counts units
+ * of this size. Scores have 16 bits, and e^x beside the largest one 8, without a sign.
+ *
  * Inputs: q, k, v, perhaps a mask that is added
  * Makes: softmax(scale * q * k transposed + mask) * v, for each head
  */
 #include "bm_atomic.h"
 #include "bm_layer_functions.h"
+#include "bm_layer_packed.h"
+#include "bm_layer_reduce.h"
 #include "bm_layer_rows.h"
+#include "bm_layer_rows_bytes.h"
 #include "bm_layer_shape.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
@@ -37,7 +43,10 @@ typedef struct {
     float before[HEADS_MIXED * HEADS_MIXED];
     float after[HEADS_MIXED * HEADS_MIXED]; /* and so are weights, plus added[g] */
     float added[HEADS_MIXED];
+    float unit; /* above 0: in 8 bits, of which v counts these units; sizes are multiples of four then, nothing is mixed */
 } tpu_attention_param_t;
+
+static bool in_bytes(const tpu_attention_param_t *p) { return p->unit > 0; }
 
 /* ---- shapes ---- */
 
@@ -86,7 +95,8 @@ int attention_shape(const void *param, const int param_size, const tpu_tensor_t 
     if (p->heads < 1 || p->size < 2 || p->size % 2 != 0 || p->value_size < 1 || (p->apart & ~1) || (p->scaled & ~1))
         return BM_LAYER_PARAM_INVALID;
     if ((p->scaled && p->heads > HEADS_SCALED) || (p->mixed && p->heads > HEADS_MIXED)) return BM_LAYER_NOT_SUPPORTED;
-    if ((p->mixed & ~1) || (p->mixed && in_num == 4)) return BM_LAYER_PARAM_INVALID;
+    if ((p->mixed & ~1) || (p->mixed && in_num == 4) || !(p->unit >= 0)) return BM_LAYER_PARAM_INVALID;
+    if (in_bytes(p) && (p->mixed || p->size % 4 != 0 || p->value_size % 4 != 0)) return BM_LAYER_NOT_SUPPORTED;
     heads h[OPERANDS];
     for (int i = 0; i < OPERANDS; i++)
         if (!heads_of(p, &in_tensors[i], i, &h[i]) || in_tensors[i].shape[0] != in_tensors[0].shape[0])
@@ -119,22 +129,23 @@ typedef struct {
     system_addr_t mask; /* 0: none */
     long long mask_step[4];
     int batches, number, queries, keys;
-    float scale;
+    float scale, unit;
     const float *scales; /* of heads, beside scale; NULL: none */
     const tpu_attention_param_t *mixes; /* NULL: heads are not mixed */
     bool whole;          /* q, k and v of a token are loaded as one run, channels of one tensor */
     int from[OPERANDS];  /* the first channel of each in it */
+    int packed;         /* elements of q, k and v in a word: 1, or 4 bytes */
     int together, rows; /* heads and queries of a turn, at most */
     layout lies[OPERANDS], made, turned, masked; /* turned: keys with their elements in channels */
-    local_addr_t raw[2], query[2], key[2], value[2], result[2], masks[2], scores, powers, work, product, mixing;
+    local_addr_t raw[2], query[2], key[2], value[2], result[2], masks[2], scores, powers, work, product, mixing, wide, bytes;
     int score; /* words of a lane that scores of a head take */
 } job;
 
-static layout layout_of(const heads *h, int count, int tokens) {
+static layout layout_of(const heads *h, int count, int tokens, int packed) {
     layout l;
-    const int slots = local_slots(tokens);
-    l.slot = local_line(h->together ? count * h->size : h->size);
-    l.head = h->together ? h->size : slots * l.slot;
+    const int slots = local_slots(tokens), size = h->size / packed;
+    l.slot = local_line(h->together ? count * size : size);
+    l.head = h->together ? size : slots * l.slot;
     l.words = slots * l.slot * (h->together ? 1 : count);
     return l;
 }
@@ -142,18 +153,21 @@ static layout layout_of(const heads *h, int count, int tokens) {
 /* Places for turns of this size; how many words of a lane they take. */
 static long long lay_out(job *j, int together, int rows) {
     const int score = local_slots(rows) * local_line(j->keys), slots = local_slots(j->in[QUERY].size);
+    const int value = local_slots(rows) * local_line(j->in[VALUE].size), keys = divide_up(j->keys, j->packed);
+    const int wide = local_slots(rows) * bm_wide_slot(larger(j->keys, j->in[VALUE].size));
+    const bool bytes = j->packed > 1;
     j->together = together;
     j->rows = rows;
-    j->lies[QUERY] = layout_of(&j->in[QUERY], together, rows);
-    j->lies[KEY] = layout_of(&j->in[KEY], together, j->keys);
-    j->lies[VALUE] = layout_of(&j->in[VALUE], together, j->keys);
+    j->lies[QUERY] = layout_of(&j->in[QUERY], together, rows, j->packed);
+    j->lies[KEY] = layout_of(&j->in[KEY], together, j->keys, j->packed);
+    j->lies[VALUE] = layout_of(&j->in[VALUE], together, j->keys, j->packed);
     if (j->whole) {
-        const int line = local_line((int)j->in[KEY].row);
+        const int line = local_line(divide_up((int)j->in[KEY].row, j->packed));
         for (int i = 0; i < OPERANDS; i++)
-            j->lies[i] = (layout){(int)j->in[i].head, line, i == KEY ? local_slots(j->keys) * line : 0};
+            j->lies[i] = (layout){(int)j->in[i].head / j->packed, line, i == KEY ? local_slots(j->keys) * line : 0};
     }
-    j->made = layout_of(&j->out, together, rows);
-    j->turned = (layout){slots * local_line(j->keys), local_line(j->keys), together * slots * local_line(j->keys)};
+    j->made = layout_of(&j->out, together, rows, 1);
+    j->turned = (layout){slots * local_line(keys), local_line(keys), together * slots * local_line(keys)};
     j->masked = (layout){j->mask_step[1] != 0 ? score : 0, local_line(j->keys), 0};
     j->masked.words = j->mask == 0 ? 0 : j->mask_step[1] != 0 ? together * score : score;
     const struct {
@@ -171,10 +185,12 @@ static long long lay_out(job *j, int together, int rows) {
                {&j->result[1], j->made.words},
                {&j->masks[0], j->masked.words},
                {&j->masks[1], j->masked.words},
-               {&j->scores, score},
+               {&j->scores, bytes ? larger(score, value) : score},
                {&j->powers, score},
                {&j->work, score},
-               {&j->product, local_slots(rows) * local_line(j->in[VALUE].size)},
+               {&j->product, value},
+               {&j->wide, bytes ? wide : 0},
+               {&j->bytes, bytes ? local_slots(rows) * local_line(keys) : 0},
                {&j->mixing, j->mixes != NULL ? 2 * j->number * score : 0}};
     j->score = score;
     long long words = 0;
@@ -183,8 +199,8 @@ static long long lay_out(job *j, int together, int rows) {
         words += all[i].words;
     }
     for (int i = 0; i < 2 && j->whole; i++) {
-        j->query[i] = j->raw[i] + 4u * (local_addr_t)j->from[QUERY];
-        j->value[i] = j->raw[i] + 4u * (local_addr_t)j->from[VALUE];
+        j->query[i] = j->raw[i] + 4u / (unsigned)j->packed * (local_addr_t)j->from[QUERY];
+        j->value[i] = j->raw[i] + 4u / (unsigned)j->packed * (local_addr_t)j->from[VALUE];
     }
     return words;
 }
@@ -198,6 +214,8 @@ static bool plan_whole(job *j) {
         k->addr - 4ull * (unsigned int)j->from[KEY] != v->addr - 4ull * (unsigned int)j->from[VALUE] ||
         j->from[QUERY] % 2 != 0 || (j->number > 1 && q->head % 2 != 0))
         return false;
+    for (int i = 0; i < OPERANDS && j->packed > 1; i++) /* heads begin at words */
+        if (j->from[i] % j->packed != 0 || (j->number > 1 && j->in[i].head % (unsigned int)j->packed != 0)) return false;
     if (k->row > CHIP_EXTENT_MAX || j->keys > CHIP_CHANNELS_MAX) return false;
     j->whole = true;
     j->whole = lay_out(j, j->number, j->queries) <= CHIP_LOCAL_WORDS;
@@ -251,9 +269,29 @@ static bool next_turn(const job *j, const turn *now, turn *next) {
     return true;
 }
 
+/* From fp32 in DDR, to bytes if there are several in a word. near: steps in words. */
+static void fetch(int packed, local_addr_t local, system_addr_t far, const dim4 *shape, const dim4 *near,
+                  const dim4 *stride) {
+    if (packed == 1) {
+        okk_gdma_32bit_cpy_S2L(local, far, shape, near, stride);
+        return;
+    }
+    const unsigned int n = (unsigned)shape->n, c = (unsigned)shape->c, w = (unsigned)shape->w;
+    const MemCpy4DParam param = {.src_addr = far,
+                                 .src_shape = {n, c, 1, w},
+                                 .src_stride = {(unsigned)stride->n, (unsigned)stride->c, w, 1},
+                                 .src_format = BM_GDMA_FORMAT_FLOAT32,
+                                 .dst_addr = local,
+                                 .dst_shape = {n, c, 1, w},
+                                 .dst_stride = {4u * (unsigned)near->n, 4u * (unsigned)near->c, w, 1},
+                                 .dst_format = BM_GDMA_FORMAT_INT8,
+                                 .direction = BM_GDMA_DIR_S2L};
+    bm_atomic_memcpy_4D(&param);
+}
+
 /* Tokens of the turn's heads between DDR and local memory. */
 static void move(const heads *h, const layout *l, const turn *t, local_addr_t local, int first, int tokens,
-                 bool to_local) {
+                 bool to_local, int packed) {
     const unsigned long long at = (unsigned long long)t->batch * h->batch + (unsigned long long)t->head * h->head +
                                   (unsigned long long)first * h->row;
     const system_addr_t far = h->addr + 4 * at;
@@ -268,7 +306,7 @@ static void move(const heads *h, const layout *l, const turn *t, local_addr_t lo
         stride = (dim4){(int)h->head, (int)h->row, h->size, 1};
     }
     if (to_local)
-        okk_gdma_32bit_cpy_S2L(local, far, &shape, &near, &stride);
+        fetch(packed, local, far, &shape, &near, &stride);
     else
         okk_gdma_32bit_cpy_L2S(far, local, &shape, &stride, &near);
 }
@@ -276,27 +314,28 @@ static void move(const heads *h, const layout *l, const turn *t, local_addr_t lo
 static void load(const job *j, const turn *t) {
     local_addr_t keys = j->raw[0];
     if (j->whole) { /* a turn has a batch */
-        const dim4 shape = {1, j->keys, 1, (int)j->in[KEY].row};
+        const dim4 shape = {1, j->keys, 1, (int)j->in[KEY].row}, near = {0, j->lies[KEY].slot, shape.w, 1};
+        const dim4 stride = {0, shape.w, shape.w, 1};
         const system_addr_t far = j->in[KEY].addr - 4ull * (unsigned int)j->from[KEY];
-        okk_gdma_32bit_cpy_S2L(j->raw[t->key_at], far + 4ull * (unsigned int)t->batch * j->in[KEY].batch, &shape, NULL,
-                               NULL);
-        keys = j->raw[t->key_at] + 4u * (local_addr_t)j->from[KEY];
+        fetch(j->packed, j->raw[t->key_at], far + 4ull * (unsigned int)t->batch * j->in[KEY].batch, &shape, &near,
+              &stride);
+        keys = j->raw[t->key_at] + 4u / (unsigned)j->packed * (local_addr_t)j->from[KEY];
     } else {
-        move(&j->in[QUERY], &j->lies[QUERY], t, j->query[t->query_at], t->query, t->queries, true);
+        move(&j->in[QUERY], &j->lies[QUERY], t, j->query[t->query_at], t->query, t->queries, true, j->packed);
     }
     if (t->loads_keys) {
         if (!j->whole) {
-            move(&j->in[KEY], &j->lies[KEY], t, keys, 0, j->keys, true);
-            move(&j->in[VALUE], &j->lies[VALUE], t, j->value[t->key_at], 0, j->keys, true);
+            move(&j->in[KEY], &j->lies[KEY], t, keys, 0, j->keys, true, j->packed);
+            move(&j->in[VALUE], &j->lies[VALUE], t, j->value[t->key_at], 0, j->keys, true, j->packed);
         }
         for (int i = 0; i < t->heads; i++) {
             const CWTransParam turned = {.src_addr = keys + 4u * (local_addr_t)(i * j->lies[KEY].head),
                                          .dst_addr = j->key[t->key_at] + 4u * (local_addr_t)(i * j->turned.head),
-                                         .src_c = (unsigned int)j->keys,
+                                         .src_c = (unsigned int)(divide_up(j->keys, j->packed) * j->packed),
                                          .src_w = (unsigned int)j->in[KEY].size,
-                                         .format = BM_GDMA_FORMAT_FLOAT32,
-                                         .src_c_stride = (unsigned int)j->lies[KEY].slot,
-                                         .dst_c_stride = (unsigned int)j->turned.slot};
+                                         .format = j->packed > 1 ? BM_GDMA_FORMAT_INT8 : BM_GDMA_FORMAT_FLOAT32,
+                                         .src_c_stride = (unsigned int)(j->packed * j->lies[KEY].slot),
+                                         .dst_c_stride = (unsigned int)(j->packed * j->turned.slot)};
             bm_atomic_cwtrans(&turned);
         }
     }
@@ -334,6 +373,56 @@ static void compute(const job *j, const turn *t, int head) {
                      j->value[t->key_at] + 4u * (local_addr_t)(head * j->lies[VALUE].head));
     const dim4 made = {1, t->queries, 1, value}, to = {0, j->made.slot, value, 1};
     const dim4 from = {0, local_line(value), value, 1};
+    okk_bdc_mul(j->result[t->query_at] + 4u * (local_addr_t)(head * j->made.head), j->product, j->scores, &made, &to,
+                &from, &once);
+}
+
+/* The same in bytes. */
+static void compute_bytes(const job *j, const turn *t, int head) {
+    const int value = j->in[VALUE].size, line = local_line(j->keys), size = j->in[QUERY].size;
+    const int columns = divide_up(j->keys, 4) * 4, rows = t->queries;
+    const dim4 shape = {1, rows, 1, j->keys}, last = {1, rows, 1, 1};
+    const dim4 stride = {0, line, line, 1}, once = {0, line, line, 0};
+    int rshift = 0;
+    while (((long long)BM_PACKED_MAX * BM_PACKED_MAX * size >> rshift) > BM_WIDE_MAX) rshift++;
+    const bm_byte_product first = {rows, size, columns, j->lies[QUERY].slot, j->turned.slot, rshift, true};
+    bm_multiply_byte_rows(&first, j->wide, j->query[t->query_at] + 4u * (local_addr_t)(head * j->lies[QUERY].head),
+                          j->key[t->key_at] + 4u * (local_addr_t)(head * j->turned.head));
+    bm_wide_to_float(j->scores, j->wide, rows, columns);
+    float scale = j->scale * (j->scales != NULL ? j->scales[t->head + head] : 1) * (float)(1 << rshift);
+    if (j->mask != 0 || scale < 0) {
+        okk_bdc_sub_C(j->scores, j->scores, BM_WIDE_OFFSET, &shape, NULL, NULL);
+        okk_bdc_mul_C(j->scores, j->scores, scale, &shape, NULL, NULL);
+        scale = 1;
+    }
+    if (j->mask != 0)
+        okk_bdc_add(j->scores, j->scores, j->masks[t->mask_at] + 4u * (local_addr_t)(head * j->masked.head), &shape,
+                    &stride, &stride, j->mask_step[3] != 0 ? &stride : &once);
+    bm_fold_last(BM_FOLD_MAX, j->work, j->scores, &last, &stride, j->keys);
+    okk_bdc_sub(j->scores, j->scores, j->work, &shape, &stride, &stride, &once);
+    bm_byte_powers(j->powers, j->scores, j->work, rows, j->keys, scale);
+    bm_fold_last(BM_FOLD_SUM, j->work, j->powers, &last, &stride, j->keys);
+    if (columns > j->keys) {
+        const dim4 rest = {1, rows, 1, columns - j->keys};
+        okk_bdc_32bit_set_C(j->powers + 4u * (local_addr_t)j->keys, (x32){.u32 = 0}, &rest, &stride);
+    }
+    bm_pack_bytes(j->bytes, j->powers, rows, columns);
+    /* Products of so many keys fit 16 bits; the sums of all of them are fp32. */
+    const dim4 made = {1, rows, 1, value}, from = {0, local_line(value), value, 1};
+    bm_byte_product second = {rows, 0, value, local_line(columns / 4), j->lies[VALUE].slot, BM_BYTES_SHIFT, false};
+    const local_addr_t values = j->value[t->key_at] + 4u * (local_addr_t)(head * j->lies[VALUE].head);
+    for (int key = 0; key < j->keys; key += BM_BYTES_SUMMED) {
+        second.sums = smaller(BM_BYTES_SUMMED, j->keys - key);
+        const local_addr_t part = key == 0 ? j->product : j->scores;
+        bm_multiply_byte_rows(&second, j->wide, j->bytes + (local_addr_t)key,
+                              values + 4u * (local_addr_t)(key / CHIP_NPU_NUM * j->lies[VALUE].slot));
+        bm_wide_to_float(part, j->wide, rows, value);
+        okk_bdc_sub_C(part, part, BM_WIDE_OFFSET, &made, NULL, NULL);
+        if (key > 0) okk_bdc_add(j->product, j->product, part, &made, NULL, NULL, NULL);
+    }
+    bm_row_reciprocals(j->scores, j->work, &last, &stride);
+    okk_bdc_mul_C(j->scores, j->scores, j->unit * (float)(1 << BM_BYTES_SHIFT), &last, &stride, &stride);
+    const dim4 to = {0, j->made.slot, value, 1};
     okk_bdc_mul(j->result[t->query_at] + 4u * (local_addr_t)(head * j->made.head), j->product, j->scores, &made, &to,
                 &from, &once);
 }
@@ -382,6 +471,18 @@ static void compute_mixed(const job *j, const turn *t) {
     }
 }
 
+/* Keys in bytes are columns of four: those that complete the last four are 0. */
+static void clear_ends(const job *j) {
+    const int lanes = j->packed > 1 ? (4 - j->keys % 4) % 4 : 0;
+    const int words = j->whole ? j->lies[KEY].slot : j->lies[KEY].words;
+    if (lanes == 0) return;
+    const int steps = j->in[KEY].together ? 1 : j->together;
+    const dim4 ends = {steps, lanes, 1, j->lies[KEY].slot};
+    const dim4 stride = {words / steps, 0, 0, 1};
+    for (int i = 0; i < (j->whole ? 2 : 1); i++)
+        okk_bdc_32bit_set_C(local_channel(j->raw[i], j->keys, 4 * j->lies[KEY].slot), (x32){.u32 = 0}, &ends, &stride);
+}
+
 __BM_GLOBAL__(TPU_ATTENTION)
 int attention_global(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                      const bm_addr_t buffer_addr, const bm_size_t buffer_size, tpu_tensor_t *out_tensors,
@@ -397,6 +498,8 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
     }
     if (p->scaled) j.scales = p->scales;
     if (p->mixed) j.mixes = p;
+    j.unit = p->unit;
+    j.packed = in_bytes(p) ? 4 : 1;
     j.queries = j.in[QUERY].tokens;
     j.keys = j.in[KEY].tokens;
     const tpu_attention_param_t result = {.heads = p->heads, .value_size = p->value_size,
@@ -411,6 +514,7 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
 
     /* While one turn is computed, the next one's operands are loaded and the last one's results stored. */
     okk_initialize();
+    clear_ends(&j);
     turn now = {0}, next = {0}, stored = {0};
     complete(&j, &now, NULL);
     load(&j, &now);
@@ -421,10 +525,11 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
             more = next_turn(&j, &now, &next);
             if (more) load(&j, &next);
             if (j.mixes != NULL) compute_mixed(&j, &now);
-            for (int i = 0; i < now.heads && j.mixes == NULL; i++) compute(&j, &now, i);
+            for (int i = 0; i < now.heads && j.mixes == NULL; i++)
+                (j.packed > 1 ? compute_bytes : compute)(&j, &now, i);
         }
         if (storing)
-            move(&j.out, &j.made, &stored, j.result[stored.query_at], stored.query, stored.queries, false);
+            move(&j.out, &j.made, &stored, j.result[stored.query_at], stored.query, stored.queries, false, 1);
         okk_parallel_end();
         storing = computing;
         stored = now;
