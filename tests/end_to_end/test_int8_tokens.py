@@ -137,6 +137,20 @@ def test_between_products(
         agree(net, done, 26)
 
 
+@pytest.mark.parametrize(
+    "shapes", [((1, 70, 96), (70, 96)), ((70, 96), (70, 1, 96)), ((70, 1, 96), (1, 70, 96))]
+)
+def test_rows_seen_otherwise(toolkit: Toolkit, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    """Rows of one batch, whichever dimension they lie along, stay where products left them."""
+    before, after = shapes
+    net = Net(toolkit, before)
+    inner = net.unary(net.product("x", 96, 150), "TANH")
+    seen = net.layer("TPU_RESHAPE", [inner], {"dims": len(after), "shape": (*after[:-1], 150)})
+    done = net.done(net.product(seen, 150, 80))
+    assert done.share == 1.0 and ops(done).count("TURN") == 2 and ops(done).count("QUANTIZE") == 1
+    agree(net, done)
+
+
 def test_strips_of_tokens(toolkit: Toolkit) -> None:
     """One batch lies in all slots of a word; the same bits, as the comparison of a compile is said."""
     net = Net(toolkit, (1, 196, 192))

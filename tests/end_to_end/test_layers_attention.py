@@ -26,10 +26,13 @@ def sample(shape: Sequence[int], seed: int = 0) -> Array:
 def heads_of(x: Array, param: Mapping[str, Any], operand: int) -> Array:
     """[batch, heads, tokens, size] in float64."""
     size = param["value_size" if operand == 2 else "size"]
+    shared = param.get("shared", 1) if operand else 1
     if x.ndim == 4:
-        return x.astype(np.float64)
-    starts = [param["from"][operand] + h * param["step"][operand] for h in range(param["heads"])]
-    return np.stack([x[:, :, at : at + size] for at in starts], axis=1).astype(np.float64)
+        return x.astype(np.float64).repeat(shared, axis=1)
+    count = param["heads"] // shared
+    starts = [param["from"][operand] + h * param["step"][operand] for h in range(count)]
+    apart = np.stack([x[:, :, at : at + size] for at in starts], axis=1)
+    return apart.astype(np.float64).repeat(shared, axis=1)
 
 
 def attention(operands: Sequence[Array], mask: Array | None, param: Mapping[str, Any]) -> Array:
@@ -170,13 +173,24 @@ def test_more_keys_than_a_command_takes(toolkit: Toolkit) -> None:
         near(run(toolkit, [q, kv, kv], None, param), attention([q, kv, kv], None, param))
 
 
+@pytest.mark.parametrize(("groups", "shared"), [(2, 4), (1, 5), (3, 1), (1, 40)])
+def test_heads_that_share_keys(toolkit: Toolkit, groups: int, shared: int) -> None:
+    """In one tensor; 40 heads of queries and a key are several turns."""
+    heads, width = groups * shared, (groups * shared + 2 * groups) * 32
+    param = packed(heads, 32, shared=shared, **{"from": (0, heads * 32, (heads + groups) * 32)})
+    x = sample((2, 150, width))
+    near(run(toolkit, [x, x, x], None, param), attention([x, x, x], None, param))
+
+
 @examples(60)
 @given(st.data())
 def test_any_attention(toolkit: Toolkit, data: st.DataObject) -> None:
     def draw(low: int, high: int) -> int:
         return data.draw(st.integers(low, high))
 
-    batch, heads, size, value = draw(1, 3), draw(1, 5), 2 * draw(1, 40), draw(1, 70)
+    batch, size, value = draw(1, 3), 2 * draw(1, 40), draw(1, 70)
+    groups, shared = draw(1, 5), data.draw(st.sampled_from([1, 1, 2, 3, 6]))
+    heads = groups * shared
     queries, keys = draw(1, 200), draw(1, 200)
     sizes, tokens = (size, size, value), (queries, keys, keys)
     begin = [draw(0, 5) for _ in range(3)]
@@ -184,14 +198,15 @@ def test_any_attention(toolkit: Toolkit, data: st.DataObject) -> None:
     operands = []
     for i in range(3):
         apart = data.draw(st.booleans())
-        width = begin[i] + (heads - 1) * step[i] + sizes[i] + draw(0, 3)
-        shape = (batch, heads, tokens[i], sizes[i]) if apart else (batch, tokens[i], width)
+        count = groups if i else heads
+        width = begin[i] + (count - 1) * step[i] + sizes[i] + draw(0, 3)
+        shape = (batch, count, tokens[i], sizes[i]) if apart else (batch, tokens[i], width)
         operands.append(sample(shape, i))
     extents = (batch, heads, queries, keys)
     mask = None
     if data.draw(st.booleans()):
         mask = sample([e if data.draw(st.booleans()) else 1 for e in extents], 9)
-    place = {"from": begin, "step": step}
+    place = {"from": begin, "step": step, "shared": shared}
     param = {"heads": heads, "size": size, "value_size": value, "apart": draw(0, 1), "scale": 0.3, **place}
     near(run(toolkit, operands, mask, param, data.draw(st.booleans())), attention(operands, mask, param))
 
@@ -206,6 +221,9 @@ def test_any_attention(toolkit: Toolkit, data: st.DataObject) -> None:
         ([(1, 4, 12)] * 3 + [(3, 4)], {}),  # a mask that does not broadcast
         ([(1, 4, 12)] * 3, {"heads": 0}),
         ([(1, 3, 4, 2)] * 3, {}),  # another number of heads
+        ([(1, 4, 12)] * 3, {"shared": 3}),
+        ([(1, 4, 12)] * 3, {"shared": -1}),
+        ([(1, 4, 12)] * 3, {"shared": 2, "mixed": 1}),
     ],
 )
 def test_what_does_not_fit_is_refused(

@@ -103,7 +103,8 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         (1, 60, 3 * 24),
         eight(3, 8, scaled=1, scales=[1.0, -2.0, 0.5] + [0.0] * 61),
     ),
-    "two queries, one key": ((2, 1, 24), eight(2, 4)),
+    "one query, one key": ((2, 1, 24), eight(2, 4)),
+    "keys that are shared": ((2, 150, 10 * 16), eight(6, 16, shared=3, **{"from": (0, 96, 128)})),
 }
 
 
@@ -132,7 +133,8 @@ def test_scores_and_sums_that_saturate(toolkit: Toolkit) -> None:
 
 @examples(10)
 @given(
-    heads=st.integers(1, 5),
+    groups=st.integers(1, 4),
+    shared=st.integers(1, 3),
     size=st.sampled_from([4, 8, 12, 20, 36]),
     value=st.sampled_from([4, 8, 28, 68]),
     queries=st.integers(1, 140),
@@ -141,11 +143,20 @@ def test_scores_and_sums_that_saturate(toolkit: Toolkit) -> None:
     seed=st.integers(0, 99),
 )
 def test_operands_apart(
-    toolkit: Toolkit, heads: int, size: int, value: int, queries: int, keys: int, apart: bool, seed: int
+    toolkit: Toolkit,
+    groups: int,
+    shared: int,
+    size: int,
+    value: int,
+    queries: int,
+    keys: int,
+    apart: bool,
+    seed: int,
 ) -> None:
-    param = eight(heads, size, value_size=value, apart=int(apart), **{"from": (0,) * 3, "step": (0,) * 3})
-    sides = (queries, size), (keys, size), (keys, value)
-    operands = [integers((2, heads, *side), seed + i) for i, side in enumerate(sides)]
+    more = {"value_size": value, "apart": int(apart), "shared": shared}
+    param = eight(groups * shared, size, **more, **{"from": (0,) * 3, "step": (0,) * 3})
+    shapes = (groups * shared, queries, size), (groups, keys, size), (groups, keys, value)
+    operands = [integers((2, *shape), seed + i) for i, shape in enumerate(shapes)]
     near(run(toolkit, operands, None, param), reference(operands, None, param))
 
 

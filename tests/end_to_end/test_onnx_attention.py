@@ -54,6 +54,9 @@ CONSTANTS: dict[str, Any] = {
     "columns": np.array([HEADS, SIZE, TOKENS]),
     "pairs": np.array([HEADS, TOKENS, TOKENS]),
     "scores": np.array([1, HEADS, TOKENS, TOKENS]),
+    "five": np.array([0, 0, 5, SIZE]),
+    "third": np.array([[3]]),
+    "fourth": np.array([[4]]),
     "slopes": numbers((HEADS, 1, TOKENS), 4),
 }
 CORE = [
@@ -177,7 +180,23 @@ FUSED: dict[str, tuple[list[Any], tuple[int, ...], int]] = {
             node("Transpose", "o", "y", perm=[0, 2, 1, 3]),
         ],
         (BATCH, TOKENS, WIDTH),
-        -1,
+        4,
+    ),
+    "heads that all have one key, which is broadcast, of one tensor": (
+        [
+            node("Reshape", "x five", "x5"),
+            node("Slice", "x5 0 3 2 1", "q0"),
+            node("Transpose", "q0", "q", perm=[0, 2, 1, 3]),
+            node("Transpose", "x5", "turned", perm=[2, 0, 1, 3]),
+            node("GatherND", "turned third", "k0"),
+            node("GatherND", "turned fourth", "v0"),
+            node("Transpose", "k0", "k1", perm=[1, 0, 2, 3]),
+            node("Transpose", "v0", "v", perm=[1, 0, 2, 3]),
+            node("Transpose", "k1", "kt", perm=[0, 1, 3, 2]),
+            *CORE,
+        ],
+        (BATCH, TOKENS, 5 * SIZE),
+        1,
     ),
     "one dimension of batches and heads but for the softmax": (
         [
@@ -234,6 +253,9 @@ def test_one_layer_with_the_same_values(toolkit: Toolkit, name: str, dynamic: bo
     graph = Graph.from_onnx(proto, toolkit=toolkit)
     made = [layer.op.op for layer in graph.resolve().nodes]
     assert made.count("TPU_ATTENTION") == 1 and "TPU_SOFTMAX" not in made
+    (attention,) = (layer for layer in graph.nodes if layer.op.op == "TPU_ATTENTION")
+    shared = toolkit.param_values(attention.op, attention.param)["shared"]
+    assert shared == (HEADS if "one key" in name else 2 if "share keys" in name else 0)
     assert layers < 0 or sum(op != "TPU_RESHAPE" for op in made) == layers
     graph.compile(dynamic=dynamic)
     (difference,) = compare(["y"], graph.run(x), reference(load_model(proto), x))

@@ -6,7 +6,6 @@ transposes and cuts between are gone, too.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.chip import ALIGN_BYTES, LOCAL_BYTES, NPU_NUM
+from user_layers.onnx.heads import Heads, batch_and_heads, heads_of, shared_heads
 from user_layers.onnx.model import DOMAIN, Array, Model, Node, Value
 from user_layers.onnx.patterns.or_zero import OR_ZERO
 from user_layers.onnx.views import RESHAPES, View, factor_of, last_two_swapped, views_of
@@ -22,17 +22,6 @@ ATTENTION = "HeadAttention"  # an operation of this compiler alone; ONNX's Atten
 _LINE = ALIGN_BYTES // 4  # fp32 of a line
 _HEADS_SCALED, _HEADS_MIXED = 64, 8  # as many as TPU_ATTENTION has room for
 _LEFT_OUT = -1e30  # what a mask puts in the place of scores is at most this
-
-
-@dataclass(frozen=True)
-class _Heads:
-    """Heads of tokens as the layer takes them. shape: of the tensor that they lie in, three or four extents;
-    first, step: the first head's first channel, and channels from one to the next, with three."""
-
-    view: View
-    shape: tuple[int, ...]
-    first: int = 0
-    step: int = 0
 
 
 @dataclass
@@ -158,7 +147,7 @@ class _Fusion:
         found = self._scores(softmax.inputs[0])
         if found is None or (mixed is not None and found.mask is not None):
             return
-        heads = _batch_and_heads(shape)[1]
+        heads = batch_and_heads(shape)[1]
         if mixed is not None or found.mixed is not None:
             if found.mask is not None or heads > _HEADS_MIXED or safe is not None:
                 return
@@ -318,7 +307,7 @@ class _Fusion:
     def _replace(
         self, node: Node, found: _Found, shape: tuple[int, ...], more: Mapping[str, Any] | None = None
     ) -> None:
-        batch, heads = _batch_and_heads(shape)
+        batch, heads = batch_and_heads(shape)
         scores = self.model.value(found.gone[-1]).fixed
         if scores is None or scores[:-2] != shape[:-2] or not self._is_float(node.outputs[0]):
             return
@@ -328,11 +317,15 @@ class _Fusion:
             return
         operands = []
         first: list[Node] = []
+        shared = {} if more else shared_heads(self.model, (found.key, node.inputs[1]), shape, scores[-1])
         for name, tokens, size, turned in (
             (found.query, shape[-2], None, False),
             (found.key, scores[-1], None, True),
             (node.inputs[1], scores[-1], shape[-1], False),
         ):
+            if name in shared:
+                operands.append(shared[name][0])
+                continue
             last = (lambda a: a.swapaxes(-1, -2)) if turned else (lambda a: a)
             best = None
             for view in views_of(self.model, name, last):
@@ -340,7 +333,7 @@ class _Fusion:
                     break  # batches are broadcast
                 if size is not None and view.shape[-1] != size:
                     break
-                best = _heads(view, batch, heads) or best
+                best = heads_of(view, batch, heads) or best
             if best is None and turned and scores[:-2] == shape[:-2]:
                 best = self._keys_as_rows(name, shape[-2], batch, heads, first)
             if best is None:
@@ -357,11 +350,13 @@ class _Fusion:
             return
         if more and _words_mixed(query.view.shape[-2], scores[-1], size, shape[-1], heads) > LOCAL_BYTES // 4:
             return
+        if shared:
+            more = {"shared": shared[found.key][1]}
         self._write(node, found, operands, mask, shape, more or {}, first)
 
     def _keys_as_rows(
         self, name: str, queries: int, batch: int, heads: int, nodes: list[Node]
-    ) -> _Heads | None:
+    ) -> Heads | None:
         """Keys that lie as columns (pixels, with channels before them), transposed by a node more, where that
         is less than the scores."""
         columns = self.model.value(name).fixed
@@ -372,7 +367,7 @@ class _Fusion:
         self.values[rows] = Value(rows, shape, np.dtype(np.float32))
         nodes.append(Node("Transpose", "", "", (name,), (rows,), {"perm": last_two_swapped(rank)}))
         strides = np.empty(shape, np.int8).strides
-        return _heads(View(rows, int(np.prod(shape)), shape, strides, 0, 1.0, ()), batch, heads)
+        return heads_of(View(rows, int(np.prod(shape)), shape, strides, 0, 1.0, ()), batch, heads)
 
     def _mask(
         self, name: str | None, batch: int, heads: int, shape: tuple[int, ...]
@@ -397,19 +392,20 @@ class _Fusion:
         self,
         node: Node,
         found: _Found,
-        operands: list[_Heads],
+        operands: list[Heads],
         mask: tuple[str, tuple[int, ...]] | None,
         shape: tuple[int, ...],
         more: Mapping[str, Any],
         nodes: list[Node],
     ) -> None:
         """nodes: what stands before all that is written here."""
-        batch, heads = _batch_and_heads(shape)
+        batch, heads = batch_and_heads(shape)
         end, packed = self._end(node, batch, heads, shape)
         width = heads * shape[-1]
         made = (batch, shape[-2], width) if packed else (batch, heads, *shape[-2:])
         wanted_as = [(h.view.source, h.shape) for h in operands] + ([mask] if mask is not None else [])
-        inputs = [self._shaped(nodes, f"{end}:operand{i}", *one) for i, one in enumerate(wanted_as)]
+        shaped = {one: self._shaped(nodes, f"{end}:operand{i}", *one) for i, one in enumerate(wanted_as)}
+        inputs = [shaped[one] for one in wanted_as]
         query, key, _ = operands
         attributes = {
             "heads": heads,
@@ -527,44 +523,6 @@ def _mixes(heads: int, before: Array | None, after: _Mixed | None) -> dict[str, 
     }
 
 
-def _batch_and_heads(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Of a result: the last dimension before tokens and elements are heads, those before it batches."""
-    lead = shape[:-2]
-    return (int(np.prod(lead[:-1])), lead[-1]) if lead else (1, 1)
-
-
 def _joins(own: tuple[int, ...], whole: tuple[int, ...]) -> bool:
     """Whether dimensions of a mask become one: all are there, or all broadcast."""
     return own == whole or all(extent == 1 for extent in own)
-
-
-def _heads(view: View, batch: int, heads: int) -> _Heads | None:
-    """A view as the layer takes its operands, if it does."""
-    tokens, size = view.shape[-2:]
-    if size > 1 and view.strides[-1] != 1:
-        return None
-    lead = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), view.shape[:-2], view.strides[:-2])
-    apart = _merged(lead.shape[:-1], lead.strides[:-1])
-    if apart is None:
-        return None
-    (between, step), row = (apart, lead.strides[-1] if lead.ndim else 0), view.strides[-2]
-    dense = (batch == 1 or between == heads * tokens * size) and (heads == 1 or step == tokens * size)
-    if dense and (tokens == 1 or row == size) and view.count == batch * heads * tokens * size:
-        if heads == 1 or tokens == 1:
-            return _Heads(view, (batch, tokens, heads * size), 0, size)
-        return _Heads(view, (batch, heads, tokens, size))
-    width = row if tokens > 1 else between if batch > 1 else 0
-    if width <= 0 or (batch > 1 and between != tokens * width) or view.count != batch * tokens * width:
-        return None
-    if view.offset + (heads - 1) * step + size > width or step < 0:
-        return None
-    return _Heads(view, (batch, tokens, width), view.offset, step if heads > 1 else size)
-
-
-def _merged(extents: tuple[int, ...], strides: tuple[int, ...]) -> int | None:
-    """The stride of dimensions taken as one; 0 where there is one element, None where they are not one."""
-    large = [(n, s) for n, s in zip(extents, strides, strict=True) if n > 1]
-    for (_, outer), (n, inner) in itertools.pairwise(large):
-        if outer != n * inner:
-            return None
-    return large[-1][1] if large else 0

@@ -15,7 +15,8 @@ import numpy as np
 from user_layers.onnx.model import Array, Model, Node
 
 _MOST = 1 << 28  # elements; larger values are not followed
-_MOST_PICKED = 1 << 24  # the same, where every element is looked at
+MOST_PICKED = 1 << 24
+"""The same, where every element is looked at."""
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")  # which give the same elements other dimensions
 _NO_MOVES = (*RESHAPES, "Identity")
 
@@ -40,13 +41,14 @@ def last_two_swapped(rank: int) -> list[int]:
     return [*range(rank - 2), rank - 1, rank - 2]
 
 
-_Step = Callable[[Array], Array]
+Step = Callable[[Array], Array]
+"""What a node does to an array."""
 
 
-def views_of(model: Model, name: str, last: _Step = lambda a: a) -> Iterator[View]:
+def views_of(model: Model, name: str, last: Step = lambda a: a) -> Iterator[View]:
     """What a value is a view of: itself first, then what lies further back. last: what is done to it at the
     end, as to a numpy array."""
-    for back in _steps_back(model, name):
+    for back in steps_back(model, name):
         whole = np.empty(back.shape, np.int8)
         seen = last(back.seen(whole))
         if not np.may_share_memory(seen, whole):  # the elements have no strides
@@ -71,8 +73,8 @@ def picked_channels(model: Model, name: str) -> Picked | None:
     found = None
     if made is None or len(made) < 3:
         return None
-    for back in _steps_back(model, name):
-        if back.factor != 1 or math.prod(back.shape) > _MOST_PICKED:
+    for back in steps_back(model, name):
+        if back.factor != 1 or math.prod(back.shape) > MOST_PICKED:
             return found
         if not back.nodes or (back.shape[0], *back.shape[2:]) != (made[0], *made[2:]):
             continue
@@ -93,12 +95,12 @@ class _Back:
     shape: tuple[int, ...]
     factor: float
     nodes: tuple[str, ...]
-    seen: _Step
+    seen: Step
 
 
-def _steps_back(model: Model, name: str) -> Iterator[_Back]:
-    """The value itself, then what lies further back."""
-    steps: list[_Step] = []
+def steps_back(model: Model, name: str, expanded: bool = False) -> Iterator[_Back]:
+    """The value itself, then what lies further back. expanded: also behind values that are broadcast."""
+    steps: list[Step] = []
     factor = 1.0
     passed: list[str] = []
 
@@ -118,6 +120,8 @@ def _steps_back(model: Model, name: str) -> Iterator[_Back]:
         if node is None or not node.is_plain:
             return
         found = step_back(model, node, name)
+        if found is None and expanded and node.op == "Expand":
+            found = _broadcast(model, node, shape)
         if found is None:
             return
         name, step, times = found
@@ -126,7 +130,7 @@ def _steps_back(model: Model, name: str) -> Iterator[_Back]:
         passed.append(node.outputs[0])
 
 
-def step_back(model: Model, node: Node, made: str) -> tuple[str, _Step, float] | None:
+def step_back(model: Model, node: Node, made: str) -> tuple[str, Step, float] | None:
     """What a node makes `made` of, how, and times what; None where it is no view."""
     shape = model.value(made).fixed
     before = model.value(node.inputs[0]).fixed if node.inputs and node.inputs[0] else None
@@ -153,6 +157,13 @@ def step_back(model: Model, node: Node, made: str) -> tuple[str, _Step, float] |
         return None
     part = tuple(slice(first, first + extent) if d == axis else slice(None) for d in range(len(before)))
     return node.inputs[0], lambda a: a[part].reshape(shape), 1.0
+
+
+def _broadcast(model: Model, node: Node, shape: tuple[int, ...]) -> tuple[str, Step, float] | None:
+    before = model.value(node.inputs[0]).fixed
+    if before is None or any(n not in (1, m) for n, m in zip(before[::-1], shape[::-1], strict=False)):
+        return None
+    return node.inputs[0], lambda a: np.broadcast_to(a, shape), 1.0
 
 
 def factor_of(model: Model, node: Node) -> tuple[str, float] | None:
@@ -194,6 +205,11 @@ def cut_of(
         if index is None or index.size != 1:
             return None
         return axis, int(index.reshape(-1)[0]) % before[axis], 1
+    if node.op == "GatherND":
+        index = model.constants.get(node.inputs[1])
+        if index is None or index.size != 1 or node.attributes.get("batch_dims", 0):
+            return None
+        return 0, int(index.reshape(-1)[0]) % before[0], 1
     if node.op != "Slice" or len(node.inputs) < 3:  # before opset 10
         return None
     numbers: list[int | None] = []

@@ -214,7 +214,7 @@ class Rewriting:
         """Name and step of a tensor in integers, in the order of its own dimensions; it is converted if it is
         not; signed: what a tensor that is converted shall be, by default what its range says."""
         shape = self.info(name).shape
-        if name in self.second and name not in self.bytes and len(shape) > _ROWS:
+        if name in self.second and name not in self.bytes and not are_rows(shape):
             source, step = self.second[name]
             own = self._own(name, step)
             if len(shape) == _TOKENS:
@@ -233,12 +233,12 @@ class Rewriting:
         return self.bytes[name]
 
     def as_second(self, node: LayerNode, name: str) -> tuple[str, Step]:
-        """Name and step of a tensor in integers with its last dimension, channels, second: [N, C, T] of
-        [N, ..., C], and [1, C, T] of [T, C]."""
+        """Name and step of a tensor in integers with its last dimension, channels, second: as of
+        `second_shape`."""
         if name in self.second:
             return self.second[name]
         shape = self.info(name).shape
-        if len(shape) > _ROWS:
+        if not are_rows(shape):
             source, step = self.as_bytes(node, name)
             if len(shape) != _TOKENS:
                 tokens = self._free(f"{name}:tokens")
@@ -272,11 +272,11 @@ class Rewriting:
 
     def as_plain(self, node: LayerNode, name: str) -> str:
         """The name of a tensor in fp32, or in whatever else the old graph has it."""
-        if name not in self.plain and name not in self.bytes and len(self.info(name).shape) == _ROWS:
+        if name not in self.plain and name not in self.bytes and are_rows(self.info(name).shape):
             turned, tokens = self._free(f"{name}:tokens"), self._free(f"{name}:rows")
             self._add(node, "TPU_TURN", [self.second[name][0]], _IN_A_ROW, turned)
             self._add(node, "TPU_DEQUANTIZE", [turned], {}, tokens)
-            self._add(node, "TPU_RESHAPE", [tokens], _view(-1, self.info(name).shape[-1]), name)
+            self._add(node, "TPU_RESHAPE", [tokens], _view(-1, *self.info(name).shape[1:]), name)
             self.plain[name] = name
         if name not in self.plain:
             source, _ = self.as_bytes(node, name)
@@ -365,9 +365,14 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     return Quantised(made, tuple(rows), table, integers, second, even.factors, even.note)
 
 
+def are_rows(shape: Sequence[int]) -> bool:
+    """Whether tokens are one batch although they lie along the first dimension: [T, C], or [T, 1, C]."""
+    return len(shape) <= _ROWS or (shape[0] > 1 and math.prod(shape[1:-1]) == 1)
+
+
 def second_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """[N, C, T] for tokens [N, ..., C], and [1, C, T] for [T, C]."""
-    batches = shape[0] if len(shape) > _ROWS else 1
+    """[N, C, T] for tokens [N, ..., C], and [1, C, T] for rows of one batch."""
+    batches = 1 if are_rows(shape) else shape[0]
     return batches, shape[-1], math.prod(shape[:-1]) // batches
 
 

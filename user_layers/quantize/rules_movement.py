@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from user_layers.net.nodes import LayerNode
-from user_layers.quantize.rewrite import Rewriting, rule
+from user_layers.quantize.rewrite import Rewriting, rule, second_shape
 from user_layers.quantize.rules_linear import too_wide
 from user_layers.quantize.scales import Step
 from user_layers.quantize.sites import Site
@@ -22,6 +22,9 @@ def moved(state: Rewriting, site: Site) -> str | None:
     source = node.inputs[0]
     if not state.is_bytes(source):
         return "its input is not in 8 bits"
+    if site.op == "TPU_RESHAPE" and _same_tokens(state, source, site.output):
+        state.note(site.output, *state.second[source], second=True)
+        return None
     if reason := _batches(state, site):
         return reason
     name, step = state.as_bytes(node, source)
@@ -33,6 +36,13 @@ def moved(state: Rewriting, site: Site) -> str | None:
         values = {**values, "bits": filled & 255}
     state.move(site, [name, *node.inputs[1:]], values, step)
     return None
+
+
+def _same_tokens(state: Rewriting, source: str, output: str) -> bool:
+    """Whether another shape of tokens whose channels are second is the same there."""
+    before, after = state.info(source).shape, state.info(output).shape
+    same = before[-1] == after[-1] and second_shape(before) == second_shape(after)
+    return source in state.second and source not in state.bytes and same
 
 
 @rule("TPU_UNFOLD")

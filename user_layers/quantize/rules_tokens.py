@@ -14,7 +14,7 @@ from firmware_sim.chip import NPU_NUM
 from firmware_sim.isa.bursts import BURST_BYTES
 from firmware_sim.isa.timing import FITTED, convolution_fixed, local_to_local, matrix_product
 from user_layers.net.nodes import LayerNode
-from user_layers.quantize.rewrite import Rewriting, rule, second_shape
+from user_layers.quantize.rewrite import Rewriting, are_rows, rule, second_shape
 from user_layers.quantize.rules_linear import CHANNELS, POINT, conv_of, in_integers, linear, tell
 from user_layers.quantize.scales import F64, Step
 from user_layers.quantize.sites import Site, constant
@@ -83,11 +83,12 @@ def _tokens_pay(state: Rewriting, site: Site, weights: tuple[int, ...]) -> bool:
     computed += _CONVERTED * rows * moved / (16 * NPU_NUM)
     transfers = columns * inner * _READ + local_to_local(4 * fours * pixels * moved).chip
     edges = 4 * rows * moved * _READ + _BEGUN * len(sides)
+    if are_rows(shape):  # or a picture of one pixel to each row, whose words lie apart in DDR
+        alone = convolution_fixed((rows, columns, 1, 1), 0, inner, (1, 1), bias=bias).chip
+        apart = moved - inner * (left in state.bytes)
+        alone += _BEGUN * len(sides) + (4 * _READ + FITTED.scattered / 4) * rows * apart
+        return max(computed, transfers + edges) < max(alone, columns * inner * _READ)
     plain = matrix_product(rows, 0, (NPU_NUM, math.ceil(columns / NPU_NUM)), inner, bias=bias).chip
-    if len(shape) == 2:
-        alone = (rows, columns, 1, 1)
-        plain = convolution_fixed(alone, 0, inner, (1, 1), bias=bias).chip
-        return max(computed, transfers + edges) < max(plain, columns * inner * _READ)
     given = 4 * (columns * inner + rows * (columns + inner)) * _READ
     return max(computed, transfers + edges) < max(plain, given)
 
@@ -126,7 +127,7 @@ def turned(state: Rewriting, site: Site) -> str | None:
     """Tokens and channels change places: what is second of the one is last of the other; nothing moves."""
     source, output = site.node.inputs[0], site.output
     before, after = state.info(source).shape, state.info(output).shape
-    rows = len(before) == len(after) == 3 and output not in state.net.outputs
+    rows = len(before) == len(after) == 3 and not are_rows(before) and output not in state.net.outputs
     if not state.is_bytes(source):
         if not rows or not _of_products(state, output):
             return "its input is not in 8 bits"
@@ -137,7 +138,7 @@ def turned(state: Rewriting, site: Site) -> str | None:
         if source in state.bytes:
             state.note(output, *state.bytes[source], second=True)
         return None
-    if source in state.second and len(before) == 3 and len(after) == 4:
+    if source in state.second and len(before) == 3 and len(after) == 4 and not are_rows(before):
         own, step = state.second[source]
         state.reshaped(site, own, (0, *after[1:]), state.result(site, step))
         return None

@@ -5,6 +5,8 @@
  * TPU_SOFTMAX; a mask that leaves out all keys of a query gives NaN. Heads may be mixed before and behind the softmax
  * (talking heads).
  *
+ * Several heads of queries may share one of keys and values (grouped queries).
+ *
  * With a unit it multiplies in 8 bits: q, k and v are rounded to whole numbers of -128 to 127, and v counts units
  * of this size. Scores have 16 bits, and e^x beside the largest one 8, without a sign.
  *
@@ -43,6 +45,7 @@ typedef struct {
     float before[HEADS_MIXED * HEADS_MIXED];
     float after[HEADS_MIXED * HEADS_MIXED]; /* and so are weights, plus added[g] */
     float added[HEADS_MIXED];
+    int shared; /* above 1: so many heads of queries, one after another, have one of keys and of values */
     float unit; /* above 0: in 8 bits, of which v counts these units; sizes are multiples of four then, nothing is mixed */
 } tpu_attention_param_t;
 
@@ -60,16 +63,17 @@ typedef struct {
 
 static bool heads_of(const tpu_attention_param_t *p, const tpu_tensor_t *t, int operand, heads *h) {
     const bool apart = t->dims == 4;
+    const int count = operand != QUERY && p->shared > 1 ? p->heads / p->shared : p->heads;
     if (t->dims != 3 && !apart) return false;
     const int size = operand == VALUE ? p->value_size : p->size, from = p->from[operand], step = p->step[operand];
     const unsigned long long channels = (unsigned long long)t->shape[t->dims - 1];
     *h = (heads){.addr = t->addr, .tokens = t->shape[t->dims - 2], .size = size, .row = channels};
     h->head = apart ? channels * (unsigned long long)h->tokens : (unsigned long long)step;
-    h->batch = channels * (unsigned long long)(h->tokens * (apart ? p->heads : 1));
+    h->batch = channels * (unsigned long long)(h->tokens * (apart ? count : 1));
     h->together = !apart && step == size;
-    if (apart) return t->shape[1] == p->heads && t->shape[3] == size;
+    if (apart) return t->shape[1] == count && t->shape[3] == size;
     h->addr += 4ull * (unsigned long long)from;
-    return from >= 0 && step >= 0 && (long long)from + (long long)(p->heads - 1) * step + size <= t->shape[2];
+    return from >= 0 && step >= 0 && (long long)from + (long long)(count - 1) * step + size <= t->shape[2];
 }
 
 /* Steps of the mask in elements, 0 where it is broadcast; false where it does not fit. */
@@ -96,6 +100,7 @@ int attention_shape(const void *param, const int param_size, const tpu_tensor_t 
         return BM_LAYER_PARAM_INVALID;
     if ((p->scaled && p->heads > HEADS_SCALED) || (p->mixed && p->heads > HEADS_MIXED)) return BM_LAYER_NOT_SUPPORTED;
     if ((p->mixed & ~1) || (p->mixed && in_num == 4) || !(p->unit >= 0)) return BM_LAYER_PARAM_INVALID;
+    if (p->shared < 0 || (p->shared > 1 && (p->mixed || p->heads % p->shared != 0))) return BM_LAYER_PARAM_INVALID;
     if (in_bytes(p) && (p->mixed || p->size % 4 != 0 || p->value_size % 4 != 0)) return BM_LAYER_NOT_SUPPORTED;
     heads h[OPERANDS];
     for (int i = 0; i < OPERANDS; i++)
@@ -134,6 +139,7 @@ typedef struct {
     const tpu_attention_param_t *mixes; /* NULL: heads are not mixed */
     bool whole;          /* q, k and v of a token are loaded as one run, channels of one tensor */
     int from[OPERANDS];  /* the first channel of each in it */
+    int shared;         /* heads of queries that have one of keys and values */
     int packed;         /* elements of q, k and v in a word: 1, or 4 bytes */
     int together, rows; /* heads and queries of a turn, at most */
     layout lies[OPERANDS], made, turned, masked; /* turned: keys with their elements in channels */
@@ -150,6 +156,9 @@ static layout layout_of(const heads *h, int count, int tokens, int packed) {
     return l;
 }
 
+/* Heads of keys and values for these of queries. */
+static int key_heads(const job *j, int count) { return divide_up(count, j->shared); }
+
 /* Places for turns of this size; how many words of a lane they take. */
 static long long lay_out(job *j, int together, int rows) {
     const int score = local_slots(rows) * local_line(j->keys), slots = local_slots(j->in[QUERY].size);
@@ -159,15 +168,16 @@ static long long lay_out(job *j, int together, int rows) {
     j->together = together;
     j->rows = rows;
     j->lies[QUERY] = layout_of(&j->in[QUERY], together, rows, j->packed);
-    j->lies[KEY] = layout_of(&j->in[KEY], together, j->keys, j->packed);
-    j->lies[VALUE] = layout_of(&j->in[VALUE], together, j->keys, j->packed);
+    j->lies[KEY] = layout_of(&j->in[KEY], key_heads(j, together), j->keys, j->packed);
+    j->lies[VALUE] = layout_of(&j->in[VALUE], key_heads(j, together), j->keys, j->packed);
     if (j->whole) {
         const int line = local_line(divide_up((int)j->in[KEY].row, j->packed));
         for (int i = 0; i < OPERANDS; i++)
             j->lies[i] = (layout){(int)j->in[i].head / j->packed, line, i == KEY ? local_slots(j->keys) * line : 0};
     }
     j->made = layout_of(&j->out, together, rows, 1);
-    j->turned = (layout){slots * local_line(keys), local_line(keys), together * slots * local_line(keys)};
+    const int turned = slots * local_line(keys);
+    j->turned = (layout){turned, local_line(keys), key_heads(j, together) * turned};
     j->masked = (layout){j->mask_step[1] != 0 ? score : 0, local_line(j->keys), 0};
     j->masked.words = j->mask == 0 ? 0 : j->mask_step[1] != 0 ? together * score : score;
     const struct {
@@ -208,7 +218,8 @@ static long long lay_out(job *j, int together, int rows) {
 /* Whether a token's q, k and v are most of a run of one tensor, and all heads and queries fit at a time. */
 static bool plan_whole(job *j) {
     const heads *q = &j->in[QUERY], *k = &j->in[KEY], *v = &j->in[VALUE];
-    const unsigned long long used = (unsigned long long)j->number * (unsigned long long)(2 * k->size + v->size);
+    const unsigned long long used = (unsigned long long)(j->number * q->size) +
+                                    (unsigned long long)(key_heads(j, j->number) * (k->size + v->size));
     if (j->queries != j->keys || q->row != k->row || q->row != v->row || 3 * used < 2 * k->row) return false;
     if (q->addr - 4ull * (unsigned int)j->from[QUERY] != k->addr - 4ull * (unsigned int)j->from[KEY] ||
         k->addr - 4ull * (unsigned int)j->from[KEY] != v->addr - 4ull * (unsigned int)j->from[VALUE] ||
@@ -222,12 +233,20 @@ static bool plan_whole(job *j) {
     return j->whole;
 }
 
+/* About half as many heads, all of some keys or a part of those of one. */
+static int fewer(const job *j, int together) {
+    if (together > j->shared) return divide_up(together / j->shared, 2) * j->shared;
+    int count = together / 2;
+    while (j->shared % count != 0) count--;
+    return count;
+}
+
 /* As many heads together as fit with a slot of queries, then as many queries. False where not even one head fits. */
 static bool plan(job *j, bool one_tensor) {
     if (one_tensor && plan_whole(j)) return true;
     int together = j->number, slots = smaller(local_slots(j->queries), CHIP_CHANNELS_MAX / CHIP_NPU_NUM);
     while (together > 1 && j->mixes == NULL && lay_out(j, together, smaller(CHIP_NPU_NUM, j->queries)) > CHIP_LOCAL_WORDS)
-        together = divide_up(together, 2);
+        together = fewer(j, together);
     while (slots > 1 && lay_out(j, together, smaller(slots * CHIP_NPU_NUM, j->queries)) > CHIP_LOCAL_WORDS)
         slots = divide_up(slots, 2);
     slots = divide_up(local_slots(j->queries), divide_up(local_slots(j->queries), slots));
@@ -246,7 +265,7 @@ typedef struct {
 static void complete(const job *j, turn *t, const turn *before) {
     t->heads = smaller(j->together, j->number - t->head);
     t->queries = smaller(j->rows, j->queries - t->query);
-    t->loads_keys = before == NULL || before->batch != t->batch || before->head != t->head;
+    t->loads_keys = before == NULL || before->batch != t->batch || before->head / j->shared != t->head / j->shared;
     const long long mask = t->batch * j->mask_step[0] + t->head * j->mask_step[1] + t->query * j->mask_step[2];
     t->mask = j->mask + 4ull * (unsigned long long)mask;
     t->loads_mask = j->mask != 0 && (before == NULL || before->mask != t->mask || before->queries != t->queries ||
@@ -289,19 +308,21 @@ static void fetch(int packed, local_addr_t local, system_addr_t far, const dim4 
     bm_atomic_memcpy_4D(&param);
 }
 
-/* Tokens of the turn's heads between DDR and local memory. */
+/* Tokens of the turn's heads between DDR and local memory; shared: heads of the turn that have one of these. */
 static void move(const heads *h, const layout *l, const turn *t, local_addr_t local, int first, int tokens,
-                 bool to_local, int packed) {
-    const unsigned long long at = (unsigned long long)t->batch * h->batch + (unsigned long long)t->head * h->head +
+                 bool to_local, int packed, int shared) {
+    const unsigned long long at = (unsigned long long)t->batch * h->batch +
+                                  (unsigned long long)(t->head / shared) * h->head +
                                   (unsigned long long)first * h->row;
+    const int count = divide_up(t->heads, shared);
     const system_addr_t far = h->addr + 4 * at;
     dim4 shape, near, stride;
     if (h->together) { /* a token's heads are one run */
-        shape = (dim4){1, tokens, 1, t->heads * h->size};
+        shape = (dim4){1, tokens, 1, count * h->size};
         near = (dim4){0, l->slot, shape.w, 1};
         stride = (dim4){0, (int)h->row, shape.w, 1};
     } else {
-        shape = (dim4){t->heads, tokens, 1, h->size};
+        shape = (dim4){count, tokens, 1, h->size};
         near = (dim4){l->head, l->slot, h->size, 1};
         stride = (dim4){(int)h->head, (int)h->row, h->size, 1};
     }
@@ -321,14 +342,14 @@ static void load(const job *j, const turn *t) {
               &stride);
         keys = j->raw[t->key_at] + 4u / (unsigned)j->packed * (local_addr_t)j->from[KEY];
     } else {
-        move(&j->in[QUERY], &j->lies[QUERY], t, j->query[t->query_at], t->query, t->queries, true, j->packed);
+        move(&j->in[QUERY], &j->lies[QUERY], t, j->query[t->query_at], t->query, t->queries, true, j->packed, 1);
     }
     if (t->loads_keys) {
         if (!j->whole) {
-            move(&j->in[KEY], &j->lies[KEY], t, keys, 0, j->keys, true, j->packed);
-            move(&j->in[VALUE], &j->lies[VALUE], t, j->value[t->key_at], 0, j->keys, true, j->packed);
+            move(&j->in[KEY], &j->lies[KEY], t, keys, 0, j->keys, true, j->packed, j->shared);
+            move(&j->in[VALUE], &j->lies[VALUE], t, j->value[t->key_at], 0, j->keys, true, j->packed, j->shared);
         }
-        for (int i = 0; i < t->heads; i++) {
+        for (int i = 0; i < key_heads(j, t->heads); i++) {
             const CWTransParam turned = {.src_addr = keys + 4u * (local_addr_t)(i * j->lies[KEY].head),
                                          .dst_addr = j->key[t->key_at] + 4u * (local_addr_t)(i * j->turned.head),
                                          .src_c = (unsigned int)(divide_up(j->keys, j->packed) * j->packed),
@@ -351,6 +372,9 @@ static void load(const job *j, const turn *t) {
     okk_gdma_32bit_cpy_S2L(j->masks[t->mask_at], t->mask, &one, &near, &stride);
 }
 
+/* Which of the turn's keys and values a head of it has. */
+static int key_of(const job *j, const turn *t, int head) { return (t->head + head) / j->shared - t->head / j->shared; }
+
 /* One head: scores, their powers, and the values weighted by these, divided by their sum. */
 static void compute(const job *j, const turn *t, int head) {
     const int value = j->in[VALUE].size, line = local_line(j->keys);
@@ -358,7 +382,7 @@ static void compute(const job *j, const turn *t, int head) {
     const dim4 stride = {0, line, line, 1}, once = {0, line, line, 0};
     const bm_row_product first = {t->queries, j->in[QUERY].size, j->keys, j->lies[QUERY].slot, line, line};
     bm_multiply_rows(&first, j->scores, j->query[t->query_at] + 4u * (local_addr_t)(head * j->lies[QUERY].head),
-                     j->key[t->key_at] + 4u * (local_addr_t)(head * j->turned.head));
+                     j->key[t->key_at] + 4u * (local_addr_t)(key_of(j, t, head) * j->turned.head));
     const float scale = j->scale * (j->scales != NULL ? j->scales[t->head + head] : 1);
     if (scale != 1) okk_bdc_mul_C(j->scores, j->scores, scale, &shape, NULL, NULL);
     if (j->mask != 0)
@@ -370,7 +394,7 @@ static void compute(const job *j, const turn *t, int head) {
         okk_bdc_32bit_set_C(j->powers + 4u * (local_addr_t)j->keys, (x32){.u32 = 0}, &last, &stride);
     const bm_row_product second = {t->queries, j->keys, value, line, j->lies[VALUE].slot, local_line(value)};
     bm_multiply_rows(&second, j->product, j->powers,
-                     j->value[t->key_at] + 4u * (local_addr_t)(head * j->lies[VALUE].head));
+                     j->value[t->key_at] + 4u * (local_addr_t)(key_of(j, t, head) * j->lies[VALUE].head));
     const dim4 made = {1, t->queries, 1, value}, to = {0, j->made.slot, value, 1};
     const dim4 from = {0, local_line(value), value, 1};
     okk_bdc_mul(j->result[t->query_at] + 4u * (local_addr_t)(head * j->made.head), j->product, j->scores, &made, &to,
@@ -387,7 +411,7 @@ static void compute_bytes(const job *j, const turn *t, int head) {
     while (((long long)BM_PACKED_MAX * BM_PACKED_MAX * size >> rshift) > BM_WIDE_MAX) rshift++;
     const bm_byte_product first = {rows, size, columns, j->lies[QUERY].slot, j->turned.slot, rshift, true};
     bm_multiply_byte_rows(&first, j->wide, j->query[t->query_at] + 4u * (local_addr_t)(head * j->lies[QUERY].head),
-                          j->key[t->key_at] + 4u * (local_addr_t)(head * j->turned.head));
+                          j->key[t->key_at] + 4u * (local_addr_t)(key_of(j, t, head) * j->turned.head));
     bm_wide_to_float(j->scores, j->wide, rows, columns);
     float scale = j->scale * (j->scales != NULL ? j->scales[t->head + head] : 1) * (float)(1 << rshift);
     if (j->mask != 0 || scale < 0) {
@@ -410,7 +434,7 @@ static void compute_bytes(const job *j, const turn *t, int head) {
     /* Products of so many keys fit 16 bits; the sums of all of them are fp32. */
     const dim4 made = {1, rows, 1, value}, from = {0, local_line(value), value, 1};
     bm_byte_product second = {rows, 0, value, local_line(columns / 4), j->lies[VALUE].slot, BM_BYTES_SHIFT, false};
-    const local_addr_t values = j->value[t->key_at] + 4u * (local_addr_t)(head * j->lies[VALUE].head);
+    const local_addr_t values = j->value[t->key_at] + 4u * (local_addr_t)(key_of(j, t, head) * j->lies[VALUE].head);
     for (int key = 0; key < j->keys; key += BM_BYTES_SUMMED) {
         second.sums = smaller(BM_BYTES_SUMMED, j->keys - key);
         const local_addr_t part = key == 0 ? j->product : j->scores;
@@ -476,7 +500,7 @@ static void clear_ends(const job *j) {
     const int lanes = j->packed > 1 ? (4 - j->keys % 4) % 4 : 0;
     const int words = j->whole ? j->lies[KEY].slot : j->lies[KEY].words;
     if (lanes == 0) return;
-    const int steps = j->in[KEY].together ? 1 : j->together;
+    const int steps = j->in[KEY].together ? 1 : key_heads(j, j->together);
     const dim4 ends = {steps, lanes, 1, j->lies[KEY].slot};
     const dim4 stride = {words / steps, 0, 0, 1};
     for (int i = 0; i < (j->whole ? 2 : 1); i++)
@@ -498,6 +522,7 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
     }
     if (p->scaled) j.scales = p->scales;
     if (p->mixed) j.mixes = p;
+    j.shared = larger(p->shared, 1);
     j.unit = p->unit;
     j.packed = in_bytes(p) ? 4 : 1;
     j.queries = j.in[QUERY].tokens;
@@ -529,7 +554,7 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
                 (j.packed > 1 ? compute_bytes : compute)(&j, &now, i);
         }
         if (storing)
-            move(&j.out, &j.made, &stored, j.result[stored.query_at], stored.query, stored.queries, false, 1);
+            move(&j.out, &j.made, &stored, j.result[stored.query_at], stored.query, stored.queries, false, 1, 1);
         okk_parallel_end();
         storing = computing;
         stored = now;
