@@ -42,6 +42,22 @@ def test_the_vendors_format(tmp_path: Path) -> None:
     }
 
 
+def test_names_that_go_on_are_other_tensors(tmp_path: Path) -> None:
+    """A file's ranges of tensors that are gone are not those of tensors whose names theirs begin with, and in
+    the vendor's tables only the operation is cut off, where the tensor has no range of its own."""
+    lines = {"conv": 1.0, "conv_1": 2.0, "relu_Relu": 3.0, "conv_1_Conv": 4.0, "other_1_Conv": 5.0}
+    ranges = {name: Range(-threshold, threshold, threshold) for name, threshold in lines.items()}
+    names = {"conv", "relu", "other", "conv:part0"}
+    plain = Table(ranges).for_tensors(names).ranges
+    assert set(plain) == {*lines, "conv:part0"} and plain["conv"].threshold == 1.0
+    path = tmp_path / "t"
+    write_vendor_table(Table(ranges), path)
+    write_table(read_table(path), tmp_path / "t.json")
+    for table in (read_table(path), read_table(tmp_path / "t.json")):
+        found = table.for_tensors(names).ranges
+        assert found["conv"].threshold == 1.0 and found["relu"].threshold == 3.0 and "other" not in found
+
+
 GOOD: dict[str, Any] = {
     "format": "tpulayer calibration table",
     "version": 1,

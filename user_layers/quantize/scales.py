@@ -24,6 +24,8 @@ STRETCH = math.sqrt(2)
 _CANDIDATES = 33
 _RSHIFT_MAX = 31
 _BIAS_MAX = 32767
+_COARSE = 8  # multipliers below that are far from the wanted ones
+_PARTS = 8  # of a result's step, to which the operand of such a one is rounded before
 
 
 @dataclass(frozen=True)
@@ -146,12 +148,14 @@ def multiplier(ratio: float) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Sum:
-    """y = (a * multiplier_a + b * multiplier_b + half) >> rshift, with the scale of y."""
+    """y = (a * multiplier_a + b * multiplier_b + half) >> rshift, with the scale of y. finer: the scale to
+    which the operand that it names, "a" or "b", is brought before, for its multiplier would be too small."""
 
     multiplier_a: int
     multiplier_b: int
     rshift: int
     scale: float
+    finer: tuple[str, float] | None = None
 
 
 def sum_of(a: Step, b: Step, result: Step, *, free: bool, sizes: tuple[float, float]) -> Sum:
@@ -162,14 +166,18 @@ def sum_of(a: Step, b: Step, result: Step, *, free: bool, sizes: tuple[float, fl
         scale = float(np.float32(result.scale * factor))
         larger = max(a.scale, b.scale) / scale
         k = min(max(math.floor(math.log2(127.49 / larger)), 0), 15)
-        m = [min(max(round(one.scale / scale * 2**k), 1), 127) for one in (a, b)]
-        wrong = (
-            (mi / 2**k * scale / one.scale - 1) ** 2 * size
-            for mi, one, size in zip(m, (a, b), sizes, strict=True)
-        )
-        error = scale**2 / 12 + sum(wrong)
+        error, m, finer = scale**2 / 12, [], None
+        for name, one, size in zip("ab", (a, b), sizes, strict=True):
+            exact = one.scale / scale * 2**k
+            if exact < _COARSE and 2**k >= _PARTS:
+                finer = name, scale / _PARTS
+                m.append(2**k // _PARTS)
+                error += (scale / _PARTS) ** 2 / 12
+            else:
+                m.append(min(max(round(exact), 1), 127))
+                error += (m[-1] / exact - 1) ** 2 * size
         if best is None or error < best[0]:
-            best = error, Sum(m[0], m[1], k, scale)
+            best = error, Sum(m[0], m[1], k, scale, finer)
     assert best is not None
     return best[1]
 

@@ -18,6 +18,7 @@ from user_layers.quantize.pictures import Preprocess
 
 _FORMAT = "tpulayer calibration table"
 _VERSION = 1
+_OPERATION = re.compile(r"(.+)_[A-Z][A-Za-z0-9]*(|_relu)")  # what the vendor's tables write behind a tensor
 _CUT_OUT = re.compile(r"(:part\d+|:picked|:rows|:tokens|:channels|:squares|:exchanged)+$")
 
 
@@ -64,26 +65,26 @@ class Range:
 @dataclass(frozen=True)
 class Table:
     """Ranges by the names of tensors. about: how they were found, for people; pictures: how pictures became
-    the net's input then."""
+    the net's input then; vendors: names may have the operation behind, TENSOR_OPERATION."""
 
     ranges: Mapping[str, Range]
     about: Mapping[str, Any] = field(default_factory=dict)
     pictures: Preprocess | None = None
+    vendors: bool = False
 
     __repr__ = brief
 
     def for_tensors(self, names: Collection[str]) -> Table:
-        """The same for a graph with these tensors: names of the vendor's tables (`TENSOR_OPERATION`) are read
-        as those of the tensors. What passes cut out of one, TENSOR:part0 or TENSOR:picked, or see in other
-        dimensions or another order (TENSOR:rows, :tokens, :channels, :squares, :exchanged), has its range.
-        Names that no tensor has stay, and matter to nobody."""
-        found = {}
+        """The same for a graph with these tensors: names of the vendor's tables are read as those of the
+        tensors. What passes cut out of one, TENSOR:part0 or TENSOR:picked, or see in other dimensions or
+        another order (TENSOR:rows, :tokens, :channels, :squares, :exchanged), has its range. Names that no
+        tensor has stay, and matter to nobody."""
+        found = dict(self.ranges)
         known = {*names, *(_CUT_OUT.sub("", name) for name in names)}
-        for name, one in self.ranges.items():
-            stem = name
-            while stem not in known and "_" in stem:
-                stem = stem.rpartition("_")[0]
-            found[stem if stem in known else name] = one
+        for name in self.ranges if self.vendors else ():
+            told = _OPERATION.fullmatch(name) if name not in known else None
+            if told is not None and told[1] in known and told[1] not in self.ranges:
+                found[told[1]] = found.pop(name)
         for name in names:
             whole = _CUT_OUT.sub("", name)
             if name not in found and whole in found:
@@ -94,11 +95,13 @@ class Table:
         """The same with ranges of tensors that are part of what makes others, by their names: the name of the
         one before, and what the vendor's tables write behind that one's operation. They call a convolution's
         result behind its normalisation what it is before, and a concatenation's behind relu T_Concat_relu."""
+        if not self.vendors:
+            return self
         known = {name.rpartition("_")[0] for name in self.ranges} | set(self.ranges)
         told = {
             (found[1], found[2]): one
             for name, one in self.ranges.items()
-            if (found := re.fullmatch(r"(.+)_[A-Z][A-Za-z0-9]*(|_relu)", name))
+            if (found := _OPERATION.fullmatch(name))
         }
         more = {
             name: replace(told[before], mean=(), peaks=())
@@ -119,6 +122,8 @@ def table_text(table: Table) -> str:
         f"  {json.dumps(name)}: {json.dumps(_as_json(one))}" for name, one in table.ranges.items()
     )
     told: dict[str, Any] = {"format": _FORMAT, "version": _VERSION, "about": dict(table.about)}
+    if table.vendors:
+        told["vendors"] = True
     if table.pictures is not None:
         told["pictures"] = table.pictures.as_json()
     head = json.dumps(told, indent=1)
@@ -189,6 +194,7 @@ def _from_json(path: Path, text: str) -> Table:
         {name: _range(path, f"tensor {name!r}", one) for name, one in tensors.items()},
         about if isinstance(about, dict) else {},
         pictures,
+        bool(whole.get("vendors", False)),
     )
 
 
@@ -248,7 +254,7 @@ def _from_lines(path: Path, text: str) -> Table:
         one = _checked(path, f"{what} ({words[0]})", Range(low, high, threshold))
         if ranges.setdefault(words[0], one) != one:
             raise _bad(path, f"{what} ({words[0]}): another range for what an earlier line has")
-    return Table(ranges, {"from": path.name})
+    return Table(ranges, {"from": path.name}, vendors=True)
 
 
 def _checked(path: Path, what: str, one: Range) -> Range:
