@@ -110,6 +110,29 @@ def test_sums(a: float, b: float, c: float, free: bool) -> None:
 
 
 @examples(60)
+@given(beside=st.floats(-20, 0), free=st.booleans(), turned=st.booleans())
+def test_sums_with_far_smaller_operands(beside: float, free: bool, turned: bool) -> None:
+    """Every integer of one operand beside some of the other: as near as a step of the result allows."""
+    large, small = Step(0.01, True), Step(0.01 * 2.0**beside, True)
+    pair = (small, large) if turned else (large, small)
+    sizes = tuple((one.scale * 40) ** 2 for one in pair)
+    found = sum_of(*pair, Step(0.0105, True), free=free, sizes=(sizes[0], sizes[1]))
+    integers = np.arange(-90, 91, 15), np.arange(-127, 128)
+    given_, exact = [], []
+    for name, one, other in zip("ab", pair, integers, strict=True):
+        values = other * one.scale
+        exact.append(values)
+        if found.finer is not None and found.finer[0] == name:
+            m, k = multiplier(one.scale / found.finer[1])
+            other = np.clip(np.floor((other * m + (1 << k >> 1)) / 2**k), -128, 127)
+        given_.append(other)
+    total = given_[0][:, None] * found.multiplier_a + given_[1] * found.multiplier_b
+    made = np.floor((total + (1 << found.rshift >> 1)) / 2**found.rshift) * found.scale
+    wrong = np.abs(made - (exact[0][:, None] + exact[1]))
+    assert wrong[np.abs(exact[0][:, None] + exact[1]) < 120 * found.scale].max() < 1.6 * found.scale
+
+
+@examples(60)
 @given(a=SCALES, b=SCALES, threshold=st.floats(0.01, 1000), signed=st.booleans())
 def test_products(a: float, b: float, threshold: float, signed: bool) -> None:
     step, rshift = product_step(Step(a, True), Step(b, True), threshold, signed)

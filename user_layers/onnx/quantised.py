@@ -27,6 +27,9 @@ _MICROSOFT = "com.microsoft"
 _FLOAT = np.dtype(np.float32)
 _INTEGERS = (np.dtype(np.int8), np.dtype(np.uint8))
 _WHOLE = 1e-6  # of a number: how far its 255th part in single precision may take it
+_WIDEST = (
+    1024.0  # range between whole numbers that is none by chance: large ones in single precision are whole
+)
 _WIDE = (np.dtype(np.int16), np.dtype(np.uint16))
 _CODES: Mapping[int, np.dtype[Any]] = dict(zip((3, 2, 5, 4), (*_INTEGERS, *_WIDE), strict=True))
 """By TensorProto's numbers."""
@@ -40,8 +43,12 @@ WITHIN: Mapping[str, tuple[float, float]] = {
 _KEEPING = (
     *("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Reshape", "Flatten", "Transpose"),
     *("Concat", "Identity", "Squeeze", "Unsqueeze", "Slice", "Resize", "DequantizeLinear", "QuantizeLinear"),
+    *("Where", "Expand", "Gather", "ReduceMean", "ReduceMax", "ReduceMin"),
 )
 """Operations whose results lie between the ends of their inputs."""
+_POSITIVE = ("Add", "Mul", "Div", "Reciprocal", "ReduceSum", "ReduceSumSquare", "ReduceL2", "Pow")
+"""Operations that make nothing below 0 of numbers that are not."""
+_FEW = 64  # constants that are looked at
 _MOVING = (
     *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GlobalMaxPool", "Identity", "Max", "MaxPool"),
     *("Min", "Pad", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose"),
@@ -251,18 +258,17 @@ class _Walk:
         step, point = (float(self._numbers(name)[0]) for name in (scale, zero))
         ends = np.iinfo(self._integer(zero))
         low, width = (ends.min - point) * step, (ends.max - ends.min) * step
-        if abs(width - round(width)) > _WHOLE * width or abs(low - round(low)) > step:
+        if width > _WIDEST or abs(width - round(width)) > _WHOLE * width or abs(low - round(low)) > step:
             return None
         return round(low), round(low) + round(width)
 
     def _within(self, node: Node) -> tuple[float, float]:
         """Between what the results of a node lie, as far as it is known; cubic Resize goes further."""
-        if node.op in WITHIN:
-            return WITHIN[node.op]
+        if (op := node.op.removeprefix("QLinear")) in WITHIN:
+            return WITHIN[op]
         if node.op in _KEEPING and node.attributes.get("mode") != "cubic":
-            inputs = [
-                self._ends_of(name) for name in (node.inputs if node.op == "Concat" else node.inputs[:1])
-            ]
+            joined = {"Concat": node.inputs, "Where": node.inputs[1:]}.get(node.op, node.inputs[:1])
+            inputs = [self._ends_of(name) for name in joined]
             return min(low for low, _ in inputs), max(high for _, high in inputs)
         if node.op == "Clip":
             return self._number(node, 1, -math.inf), self._number(node, 2, math.inf)
@@ -275,11 +281,21 @@ class _Walk:
                     if node.op == "Add":
                         return low + c, high + c
                     return (low * c, high * c) if c > 0 else _NOTHING_KNOWN
-        return _NOTHING_KNOWN
+        square = (node.op == "Pow" and self._number(node, 1, 1.0) == 2) or (
+            node.op == "Mul" and len({*node.inputs}) == 1
+        )
+        return (0.0, math.inf) if square or self._stays_positive(node) else _NOTHING_KNOWN
+
+    def _stays_positive(self, node: Node) -> bool:
+        """Whether an operation makes nothing below 0 of what is not, and gets nothing else."""
+        return node.op in _POSITIVE and all(self._ends_of(name)[0] >= 0 for name in node.inputs if name)
 
     def _ends_of(self, name: str) -> tuple[float, float]:
         """Between what a tensor of the model lies, and is cut to."""
         if name not in self._ends:
+            number = self._known(name)
+            if number is not None and 0 < number.size <= _FEW and number.dtype == _FLOAT:
+                return float(number.min()), float(number.max())
             maker = self._makers.get(name)
             low, high = _NOTHING_KNOWN if maker is None else self._within(maker)
             if name in self._grids:

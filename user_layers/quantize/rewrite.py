@@ -21,6 +21,7 @@ from user_layers.net.nodes import LayerNode, Tensor, called
 from user_layers.quantize.channels import channels_last
 from user_layers.quantize.equalise import Equalised, equalise
 from user_layers.quantize.even_tokens import even_tokens
+from user_layers.quantize.permuted import with_permuted
 from user_layers.quantize.report import G, Quantised, Row, some
 from user_layers.quantize.scales import Step, multiplier
 from user_layers.quantize.sites import Site, sites
@@ -331,7 +332,7 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
             f"{some(list(net.tensors))}",
             hint="calibrate this model; names are the model's own",
         )
-    known = with_zeros(net, known, graph.toolkit)
+    known = with_permuted(net, with_zeros(net, known, graph.toolkit), graph.toolkit)
     even = Equalised(net, dict(known))
     if options.equalise:
         even = even_tokens(equalise(net, even.ranges, graph.toolkit), graph.toolkit, options.fp32)

@@ -19,7 +19,7 @@ from user_layers.quantize.pictures import Preprocess
 _FORMAT = "tpulayer calibration table"
 _VERSION = 1
 _OPERATION = re.compile(r"(.+)_[A-Z][A-Za-z0-9]*(|_relu)")  # what the vendor's tables write behind a tensor
-_CUT_OUT = re.compile(r"(:part\d+|:picked|:rows|:tokens|:channels|:squares|:exchanged)+$")
+_CUT_OUT = re.compile(r"(:part\d+|:picked|:rows|:tokens|:channels|:squares|:exchanged|:sum)+$")
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class Table:
     def for_tensors(self, names: Collection[str]) -> Table:
         """The same for a graph with these tensors: names of the vendor's tables are read as those of the
         tensors. What passes cut out of one, TENSOR:part0 or TENSOR:picked, or see in other dimensions or
-        another order (TENSOR:rows, :tokens, :channels, :squares, :exchanged), has its range. Names that no
-        tensor has stay, and matter to nobody."""
+        another order (TENSOR:rows, :tokens, :channels, :squares, :exchanged, :sum), has its range. Names
+        that no tensor has stay, and matter to nobody."""
         found = dict(self.ranges)
         known = {*names, *(_CUT_OUT.sub("", name) for name in names)}
         for name in self.ranges if self.vendors else ():
