@@ -68,6 +68,60 @@ def test_what_stays(toolkit: Toolkit, more: dict[str, Any], reason: str) -> None
     assert 0.5 < done.share < 1.0
 
 
+def test_what_is_faster_in_fp32(toolkit: Toolkit) -> None:
+    """Few tokens that are no results of products would only be divided for it."""
+    net = Net(toolkit, (2, 3, 48))
+    done = net.done(net.layer("TPU_ATTENTION", ["x", "x", "x"], packed(4, 4)))
+    assert done.rows[0].reason == "slower in 8 bits than in fp32"
+
+
+@pytest.mark.parametrize("value", [0.02, 50.0])
+def test_a_key_that_most_queries_look_at(toolkit: Toolkit, value: float) -> None:
+    """Where its value is nothing beside the others', their weights of 8 bits are not enough; calibrating
+    sees it."""
+    net = Net(toolkit, (1, 600, 192))
+    net.x[..., 0::64] = 5  # of each head the first channel
+    net.x[:, 0, 64:128] = 0
+    net.x[:, 0, 64] = 20
+    net.x[:, 0, 128:] = value
+    done = net.done(net.layer("TPU_ATTENTION", ["x", "x", "x"], packed(1, 64)))
+    reason = done.rows[0].reason
+    if value > 1:
+        assert reason is None
+        net.graph.compile(opt=0)
+        assert min(in_every_way(net, done, net.graph.run({"x": net.x}))) > 28
+    else:
+        assert reason is not None and reason.startswith("weights of 8 bits would keep ")
+
+
+@pytest.mark.parametrize("times", [1.0, 0.02])
+def test_values_that_are_smaller_than_keys(toolkit: Toolkit, times: float) -> None:
+    """In one tensor with them, of a product whose columns are evened: each operand has its own step."""
+    net = Net(toolkit, (2, 64, 96))
+    weights = (net.random.standard_normal((96, 192)) / 10).astype(np.float32)
+    weights[:, 128:] *= times
+    factors = [net.graph.add_const("g", np.ones(96, np.float32)), net.constant(96, size=0.1)]
+    normed = net.layer("TPU_NORM", ["x", *factors], {"axis": -1, "epsilon": 1e-5})
+    joined = net.layer("TPU_MATMUL", [normed, net.graph.add_const("w", weights)], {})
+    net.graph.add_output(net.layer("TPU_ATTENTION", [joined] * 3, packed(4, 16)))
+    samples = [{"x": net.random.standard_normal((2, 64, 96)).astype(np.float32)} for _ in range(33)]
+    done = quantise(net.graph, calibrate(net.graph, samples))
+    assert done.share == 1.0
+    net.graph.compile(opt=0)
+    assert min(in_every_way(net, done, net.graph.run({"x": net.x}))) > 25
+
+
+def test_queries_that_are_learned(toolkit: Toolkit) -> None:
+    net = Net(toolkit, (1, 90, 64))
+    both = net.product("x", 64, 128)
+    param = packed(4, 16, **{"from": (0, 0, 64)})
+    made = net.layer("TPU_ATTENTION", [net.constant(1, 70, 64), both, both], param)
+    done = net.done(made)
+    assert done.share == 1.0
+    net.graph.compile(opt=0)
+    assert min(in_every_way(net, done, net.graph.run({"x": net.x}))) > 28
+
+
 def test_asked_for_and_unknown(toolkit: Toolkit) -> None:
     net = Net(toolkit, (1, 40, 64))
     made = block(net, 40)

@@ -166,4 +166,7 @@ def test_operands_apart(
 def test_what_is_not_done_in_bytes(toolkit: Toolkit, more: dict[str, Any]) -> None:
     x = integers((1, 20, 48))
     with pytest.raises(TpulayerError, match="NOT_SUPPORTED"):
+        wide = integers((1, 1, 2, 4096))
+        run(toolkit, [wide, wide, wide], None, eight(1, 4096, apart=1))
+    with pytest.raises(TpulayerError, match="NOT_SUPPORTED"):
         run(toolkit, [x, x, x], None, {**eight(2, 8), **more})

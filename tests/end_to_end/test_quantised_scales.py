@@ -260,3 +260,51 @@ def test_bits_that_biases_cost_are_told(toolkit: Toolkit) -> None:
     assert any(line.startswith(told) for line in done.lines()), done.lines()
     plain = build(from_proto(qdq(layers=2)), "net", toolkit=toolkit).quantised
     assert plain is not None and not any("gave up" in line for line in plain.lines())
+
+
+def operator(op: str, shape: list[int], made: list[int], y: tuple[Any, Any], **attributes: Any) -> Any:
+    """A model of onnxruntime's quantiser around one operation of x in uint8."""
+    rng = np.random.default_rng(0)
+    constants: dict[str, Any] = {
+        "xs": np.float32(0.02), "xz": np.uint8(128), "ys": y[0], "yz": y[1],
+        "bs": np.float32(0.01), "bz": np.int8(0), "B": rng.integers(-127, 128, (16, 8)).astype(np.int8),
+        "C": rng.integers(-20000, 20000, 8).astype(np.int32),
+    }  # fmt: skip
+    inputs = ["xq", "xs", "xz", *(["B", "bs", "bz", "C"] if op == "QGemm" else []), "ys", "yz"]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+        helper.make_node(op, inputs, ["yq"], "one", domain="com.microsoft", **attributes),
+        helper.make_node("DequantizeLinear", ["yq", "ys", "yz"], ["y"]),
+    ]
+    tensors = [
+        numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items() if n in [*inputs, "xs"]
+    ]
+    ends = (helper.make_tensor_value_info(name, 1, one) for name, one in (("x", shape), ("y", made)))
+    graph = helper.make_graph(nodes, "one", [next(ends)], [next(ends)], tensors)
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, ir_version=8, opset_imports=sets)
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_a_bias_is_multiplied_as_well(toolkit: Toolkit, alpha: float) -> None:
+    """QGemm's integers of C stand for alpha times the scales of both operands."""
+    model = operator("QGemm", [4, 16], [4, 8], (np.float32(0.08), np.uint8(128)), alpha=alpha)
+    x = np.random.default_rng(1).standard_normal((4, 16)).astype(np.float32)
+    (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    made = Graph.from_onnx(model, toolkit=toolkit)
+    made.compile()
+    assert compared(want, made.run({"x": x})[0]).sqnr > 30
+
+
+@pytest.mark.parametrize(("opset", "host"), [(9, True), (13, False), (17, False)])
+def test_a_softmax_of_another_version(toolkit: Toolkit, opset: int, host: bool) -> None:
+    """It says itself whether it goes over one dimension or over all from that one on."""
+    grid = np.float32(1 / 256), np.uint8(0)
+    model = operator("QLinearSoftmax", [4, 3, 16], [4, 3, 16], grid, opset=opset, axis=1)
+    built = build(from_proto(model), "net", toolkit=toolkit)
+    assert any(node.op.op == "CPU" or node.cpu is not None for node in built.graph.nodes) == host
+    x = np.random.default_rng(1).standard_normal((4, 3, 16)).astype(np.float32)
+    (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    made = Graph.from_onnx(model, toolkit=toolkit)
+    made.compile()
+    assert compared(want, made.run({"x": x})[0]).sqnr > 30

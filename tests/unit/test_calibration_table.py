@@ -99,6 +99,8 @@ def test_a_vendors_name_of_what_passes_made_of_it(tmp_path: Path, passed: str) -
             "'x': a threshold or an end is not",
         ),
         (json.dumps(GOOD).replace('"threshold": 1.0', '"threshold": 0'), "the threshold 0 is not above 0"),
+        (json.dumps(GOOD).replace('"threshold": 1.0', '"threshold": 1e-44'), "1e-44 is not between 1e-30"),
+        (json.dumps(GOOD).replace('"threshold": 1.0', '"threshold": 1e300'), r"1e\+300 is not between 1e-30"),
         (json.dumps(GOOD).replace('"max": 1.0', '"max": -2'), "the least value -1 is above the greatest -2"),
         (
             json.dumps(GOOD).replace('"max": 1.0', '"max": 1.0, "peak": [1, "a"]'),

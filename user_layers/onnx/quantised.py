@@ -21,7 +21,7 @@ import numpy as np
 from firmware_sim.errors import ModelError
 from user_layers.graph.prepared import free_name
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value, shown
-from user_layers.quantize.table import Range
+from user_layers.quantize.table import LEAST, MOST, Range
 
 _MICROSOFT = "com.microsoft"
 _FLOAT = np.dtype(np.float32)
@@ -46,6 +46,7 @@ _KEEPING = (
     *("Where", "Expand", "Gather", "ReduceMean", "ReduceMax", "ReduceMin"),
 )
 """Operations whose results lie between the ends of their inputs."""
+_ONE_AXIS = 13  # ONNX's version from which on Softmax goes along one
 _POSITIVE = ("Add", "Mul", "Div", "Reciprocal", "ReduceSum", "ReduceSumSquare", "ReduceL2", "Pow")
 """Operations that make nothing below 0 of numbers that are not."""
 _FEW = 64  # constants that are looked at
@@ -75,6 +76,7 @@ class _Walk:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self.opset = model.opset
         self._nodes: list[Node] = []
         self._values = dict(model.values)
         self._constants = dict(model.constants)
@@ -88,10 +90,11 @@ class _Walk:
         self._tables: set[str] = set()  # results of Gather that are float now, though nothing rounds them
 
     def result(self) -> tuple[Model, dict[str, Range], bool]:
+        ranges = {name: one for name, one in self.ranges.items() if LEAST <= one.threshold <= MOST}
         if not self._grids and self._constants.keys() == self._model.constants.keys():
-            return self._model, self.ranges, False
+            return self._model, ranges, False
         made = replace(self._model, nodes=tuple(self._nodes), values=self._values, constants=self._constants)
-        return made, self.ranges, bool(self._wide)
+        return made, ranges, bool(self._wide)
 
     def node(self, node: Node) -> None:
         """Take one node over, or what it stands for."""
@@ -519,6 +522,7 @@ def _spelled(
         if integers is None or steps[0] is None or steps[1] is None:
             return None
         scale = steps[0].reshape(-1).astype(np.float64) * steps[1].reshape(-1)
+        scale = scale * float(node.attributes.get("alpha", 1.0))  # of QGemm
         wide = (integers.astype(np.float64) * scale).astype(np.float32)
         inputs.append(walk.add(f"{node.inputs[bias]}:float", wide))
     walk.now_float(made, node.inputs[result], _at(node, result + 1))
@@ -553,6 +557,9 @@ def _simple(op: str, operands: int) -> Rule:
     def rule(walk: _Walk, node: Node) -> list[Node] | None:
         if node.attributes.get("channels_last"):
             return None
+        flattens = int(node.attributes.get("opset", walk.opset)) < _ONE_AXIS
+        if op == "Softmax" and flattens != (walk.opset < _ONE_AXIS):
+            return None  # another version's, over all dimensions from the axis on or over one
         return _spelled(walk, node, op, [(3 * i, 0) for i in range(operands)], 3 * operands)
 
     return rule

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from firmware_sim.errors import UsageError
 from user_layers.graph import GraphBuilder
+from user_layers.quantize.attended import Attended
 from user_layers.quantize.observe import Observer
 from user_layers.quantize.table import Table
 from user_layers.quantize.thresholds import Statistics, method_of
+
+_ATTENDED = 4  # runs whose attention is looked at
 
 
 def calibrate(
@@ -31,10 +35,14 @@ def calibrate(
     chosen = method_of(method)
     seen: dict[str, Statistics] = {}
     runs = 0
+    attended = Attended(graph)
     with Observer(graph) as observer:
         tokens = observer.channels_last()
         for given in inputs:
-            for name, values in observer.tensors(given).items():
+            tensors = observer.tensors(given)
+            if runs < _ATTENDED:
+                attended.add(tensors)
+            for name, values in tensors.items():
                 if values.dtype == np.float32:
                     one = seen.setdefault(name, Statistics(channels=-1 if name in tokens else 1))
                     one.add(values.astype(np.float32, copy=False))
@@ -51,6 +59,9 @@ def calibrate(
             "all tensors held nothing but zeros, NaN or infinities",
             hint="give data like what the net is for",
         )
+    for name, kept in attended.kept().items():
+        if name in found:
+            found[name] = replace(found[name], attention=kept)
     about: dict[str, Any] = {"net": graph.name, "method": method, "runs": runs}
     if odd := [name for name, one in seen.items() if one.odd]:
         about["not_finite"] = odd

@@ -18,6 +18,8 @@ from user_layers.quantize.pictures import Preprocess
 
 _FORMAT = "tpulayer calibration table"
 _VERSION = 1
+LEAST, MOST = 1e-30, 1e30
+"""Thresholds whose steps, and products of two of them, single precision has."""
 _OPERATION = re.compile(r"(.+)_[A-Z][A-Za-z0-9]*(|_relu)")  # what the vendor's tables write behind a tensor
 _CUT_OUT = re.compile(r"(:part\d+|:picked|:rows|:tokens|:channels|:squares|:exchanged|:sum)+$")
 
@@ -29,7 +31,7 @@ class Range:
     low, high: the least and the greatest that were seen. threshold: the magnitude that the largest integer
     stands for; values beyond it are cut. power: the mean of the squares. mean, peaks: of each channel
     (dimension 1, or what channels.py says) the mean and the largest magnitude, or nothing. They are estimates
-    for other data.
+    for other data. attention: of attention's results the dB that weights of 8 bits keep (attended.py).
     """
 
     low: float
@@ -38,6 +40,7 @@ class Range:
     power: float = math.nan
     mean: tuple[float, ...] = ()
     peaks: tuple[float, ...] = ()
+    attention: float = math.nan
 
     __repr__ = brief
 
@@ -146,8 +149,9 @@ def _write(path: Path, text: str) -> None:
 
 def _as_json(one: Range) -> dict[str, Any]:
     found: dict[str, Any] = {"threshold": one.threshold, "min": one.low, "max": one.high}
-    if math.isfinite(one.power):
-        found["power"] = one.power
+    for what, number in (("power", one.power), ("attention", one.attention)):
+        if math.isfinite(number):
+            found[what] = number
     for key, values in (("mean", one.mean), ("peak", one.peaks)):
         if values:
             found[key] = [float(f"{value:.6g}") for value in values]
@@ -211,8 +215,8 @@ def _range(path: Path, what: str, one: Any) -> Range:
     if not isinstance(one, dict):
         raise _bad(path, f"{what} is no object")
     values: dict[str, float] = {}
-    for key in ("threshold", "min", "max", "power"):
-        value = one.get(key, math.nan if key == "power" else None)
+    for key in ("threshold", "min", "max", "power", "attention"):
+        value = one.get(key, math.nan if key in ("power", "attention") else None)
         if not _is_number(value):
             raise _bad(path, f"{what} has no number {key!r}")
         values[key] = float(value)
@@ -225,7 +229,9 @@ def _range(path: Path, what: str, one: Any) -> Range:
     mean, peaks = lists
     if any(peak < 0 for peak in peaks) or values["power"] < 0:
         raise _bad(path, f"{what}: a 'peak' or the 'power' is below 0")
-    made = Range(values["min"], values["max"], values["threshold"], values["power"], mean, peaks)
+    made = Range(
+        values["min"], values["max"], values["threshold"], values["power"], mean, peaks, values["attention"]
+    )
     return _checked(path, what, made)
 
 
@@ -262,6 +268,8 @@ def _checked(path: Path, what: str, one: Range) -> Range:
         raise _bad(path, f"{what}: a threshold or an end is not finite")
     if one.threshold <= 0:
         raise _bad(path, f"{what}: the threshold {one.threshold:g} is not above 0")
+    if not LEAST <= one.threshold <= MOST:
+        raise _bad(path, f"{what}: the threshold {one.threshold:g} is not between {LEAST:g} and {MOST:g}")
     if one.low > one.high:
         raise _bad(path, f"{what}: the least value {one.low:g} is above the greatest {one.high:g}")
     return one

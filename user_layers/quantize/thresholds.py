@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from firmware_sim.errors import MissingError, UsageError
 from firmware_sim.suggest import did_you_mean
-from user_layers.quantize.table import Range
+from user_layers.quantize.table import LEAST, MOST, Range
 
 F64 = npt.NDArray[np.float64]
 _BINS = 2048
@@ -73,11 +73,11 @@ class Statistics:
         self.histogram = np.concatenate([joined, np.zeros(_BINS // 2)])
 
     def range(self, method: Method) -> Range | None:
-        """What the table says; None where nothing but zeros (or no number) was seen."""
-        if self.limit == 0.0:
+        """What the table says; None where nothing but zeros (or no number) was seen, or what is as little."""
+        if not LEAST < self.limit < MOST:
             return None
         largest = max(-self.low, self.high)
-        threshold = min(method(self.histogram, self.limit, self.low < 0), largest)
+        threshold = max(min(method(self.histogram, self.limit, self.low < 0), largest), LEAST)
         mean = () if self.sums is None or self.places == 0 else tuple(self.sums / self.places)
         peaks = () if self.peaks is None or self.places < _PEAK_OF else tuple(self.peaks)
         return Range(self.low, self.high, threshold, self.squares / self.count, mean, peaks)

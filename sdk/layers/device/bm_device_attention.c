@@ -101,7 +101,8 @@ int attention_shape(const void *param, const int param_size, const tpu_tensor_t 
     if ((p->scaled && p->heads > HEADS_SCALED) || (p->mixed && p->heads > HEADS_MIXED)) return BM_LAYER_NOT_SUPPORTED;
     if ((p->mixed & ~1) || (p->mixed && in_num == 4) || !(p->unit >= 0)) return BM_LAYER_PARAM_INVALID;
     if (p->shared < 0 || (p->shared > 1 && (p->mixed || p->heads % p->shared != 0))) return BM_LAYER_PARAM_INVALID;
-    if (in_bytes(p) && (p->mixed || p->size % 4 != 0 || p->value_size % 4 != 0)) return BM_LAYER_NOT_SUPPORTED;
+    if (in_bytes(p) && (p->mixed || p->size % 4 != 0 || p->value_size % 4 != 0 || p->size > CHIP_CHANNELS_MAX))
+        return BM_LAYER_NOT_SUPPORTED;
     heads h[OPERANDS];
     for (int i = 0; i < OPERANDS; i++)
         if (!heads_of(p, &in_tensors[i], i, &h[i]) || in_tensors[i].shape[0] != in_tensors[0].shape[0])
