@@ -42,7 +42,7 @@ def _makes_zeros(net: Net, node: LayerNode, toolkit: Toolkit, found: set[str]) -
 
     op, inputs = node.op.op, node.inputs
     if op in _LINEAR:
-        return is_zero(inputs[1]) and all(map(is_zero, inputs[2:]))
+        return any(map(is_zero, inputs[:2])) and all(map(is_zero, inputs[2:]))
     if op in _KEEPING:
         return all(name in found for name in inputs if net.tensors[name].data is None)
     if op not in ("TPU_BINARY", "TPU_UNARY"):
