@@ -31,6 +31,10 @@ def moved(state: Rewriting, site: Site) -> str | None:
     values: Mapping[str, Any] = site.values
     if site.op == "TPU_PAD" and values["mode"] == 0:
         filled = round(values["value"] / step.scale)
+        if not -128 * step.signed <= filled <= step.largest and state.range_of(site.output) is not None:
+            wider, _ = state.wanted(site.output, step.signed or filled < 0)
+            name, step = state.rescaled(site, name, step, wider, "wider"), wider
+            filled = round(values["value"] / step.scale)
         if not -128 * step.signed <= filled <= step.largest:
             return f"it fills with {values['value']:g}, which the scale {step.scale:.4g} does not reach"
         values = {**values, "bits": filled & 255}

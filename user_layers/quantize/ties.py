@@ -29,6 +29,8 @@ def tied(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> tuple[dict[
     for node in net.nodes:
         if node.cpu is not None:
             continue
+        if _fills_beyond(node, ranges, toolkit):
+            continue
         if node.op.op in (*MOVING, "TPU_UNFOLD", "TPU_TURN") or _chooses(node, toolkit):
             joined = [node.inputs[0], *node.outputs]
         elif node.op.op == "TPU_CONCAT":
@@ -47,6 +49,14 @@ def tied(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> tuple[dict[
             one, known = ranges[name], together.get(group)
             together[group] = one if known is None else known.joined(one)
     return group_of, together
+
+
+def _fills_beyond(node: LayerNode, ranges: Mapping[str, Range], toolkit: Toolkit) -> bool:
+    """Whether a pad is filled with a number that its input's range does not reach, as ones beside values: the
+    input shall not be as coarse."""
+    known = ranges.get(node.inputs[0]) if node.op.op == "TPU_PAD" else None
+    values = toolkit.param_values(node.op, node.param) if known is not None else {}
+    return known is not None and values["mode"] == 0 and abs(values["value"]) > known.threshold
 
 
 def _chooses(node: LayerNode, toolkit: Toolkit) -> bool:
