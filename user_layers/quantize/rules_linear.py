@@ -17,6 +17,7 @@ from user_layers.quantize.sites import Site, constant
 
 CHANNELS = CHANNELS_MAX // NPU_NUM * NPU_NUM
 """The most inputs of a group of TPU_CONV_INT8."""
+_MOVED = 6  # places by which a number times 64 is shifted back
 _WINDOW = (
     *("kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"),
     *("pad_top", "pad_bottom", "pad_left", "pad_right"),
@@ -72,10 +73,38 @@ def linear(
     known = constants(state, site)
     if known is None:
         return COMPUTED
-    found = in_integers(state, site, known[0] if weights is None else weights, known[1], shape, groups)
+    used = known[0] if weights is None else weights
+    if known[1] is None and not site.relu and _chooses(used):
+        return _chosen(state, site, groups, window, shape, used)
+    found = in_integers(state, site, used, known[1], shape, groups)
     if isinstance(found, str):
         return found
     _write(state, site, groups, window, shape, found)
+    return None
+
+
+def _chooses(weights: F64) -> bool:
+    """Whether each result is one of the numbers read."""
+    flat = weights.reshape(len(weights), -1)
+    return bool(np.all(np.count_nonzero(flat, axis=1) == 1) and np.all(flat[flat != 0] == 1))
+
+
+def _chosen(
+    state: Rewriting,
+    site: Site,
+    groups: int,
+    window: dict[str, int],
+    shape: tuple[int, ...],
+    weights: F64,
+) -> str | None:
+    """A convolution that moves numbers, which keep their step: nothing is rounded again."""
+    name = site.node.inputs[0]
+    if missing := state.missing(name):
+        return missing
+    given = state.step_of(name)
+    ones = (weights * 2**_MOVED).astype(np.int8)
+    site = replace(site, relu=not given.signed)  # which makes the result one without signs
+    _write(state, site, groups, window, shape, Weights(ones, None, _MOVED, given.scale))
     return None
 
 

@@ -1,4 +1,4 @@
-"""Pads in 8 bits that are filled with numbers beyond their input's range, as ones beside small values."""
+"""What only moves in 8 bits: pads beyond their input's range, channels that a product chooses."""
 
 from __future__ import annotations
 
@@ -56,3 +56,31 @@ def test_what_is_before_them_keeps_its_bits(toolkit: Toolkit, fill: float) -> No
         with load_net(compile_net(graph), toolkit) as runtime:
             results.append(runtime.launch("net", x))
     assert compared(results[0][0], results[1][0]).sqnr > 30  # what reads the small numbers themselves
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_channels_that_are_chosen_are_not_rounded_again(toolkit: Toolkit, signed: bool) -> None:
+    """A convolution with ones, as compilers write shuffles: the same integers."""
+    rng = np.random.default_rng(0)
+    ones = np.zeros((C, C, 1, 1), np.float32)
+    ones[np.arange(C), rng.permutation(C)] = 1
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["made"]),
+        helper.make_node("Relu", ["made"], ["cut"]),
+        helper.make_node("Conv", ["made" if signed else "cut", "ones"], ["chosen"]),
+        helper.make_node("Conv", ["chosen", "c"], ["y"]),
+    ]
+    weights = {n: (rng.standard_normal((C, C, 1, 1)) / C**0.5).astype(np.float32) for n in "ac"}
+    proto = make_model(nodes, {"x": (1, C, SIZE, SIZE)}, ["y"], {"ones": ones, **weights}, opset=13)
+    x = {"x": rng.standard_normal((1, C, SIZE, SIZE)).astype(np.float32)}
+    read = from_proto(proto)
+    plain = build(read, "net", toolkit=toolkit, integers=False).graph
+    done = build(read, "net", toolkit=toolkit, int8=Int8(calibrate(plain, [x]))).quantised
+    assert done is not None and done.share == 1.0
+    source, chosen = (done.integers[name] for name in ("made" if signed else "cut", "chosen"))
+    assert source[1] == chosen[1]
+    for name in (source[0], chosen[0]):
+        done.graph.add_output(name)
+    with load_net(compile_net(done.graph), toolkit) as runtime:
+        _, before, after = runtime.launch("net", x)
+    np.testing.assert_array_equal(before[:, ones[:, :, 0, 0].argmax(1)], after)
