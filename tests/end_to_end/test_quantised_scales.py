@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ from firmware_sim.errors import ModelError, UsageError
 from tpulayer import Graph
 from user_layers.onnx.build import build
 from user_layers.onnx.load import from_proto
+from user_layers.product import compile_net
+from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.quality import compared
-from user_layers.quantize.rewrite import Int8
+from user_layers.quantize.rewrite import Int8, quantise
 from user_layers.quantize.table import Range, Table
+from user_layers.runtime.references import load_net
 from user_layers.toolkit import Toolkit
 
 CHANNELS, SIZE = 8, 12
@@ -217,6 +221,19 @@ def test_the_table_of_another_net(toolkit: Toolkit) -> None:
         build(model, "net", toolkit=toolkit, int8=Int8(table))
 
 
+def test_a_vendors_table_says_operations(toolkit: Toolkit) -> None:
+    """Its names are read as those of the tensors, also where a model has ranges of its own."""
+    plain = build(from_proto(qdq(layers=2)), "net", toolkit=toolkit, integers=False).graph
+    made = [name for node in plain.nodes for name in node.outputs]
+    ranges = {f"{name}_Conv": Range.between(-3, 3) for name in made} | {"x": Range.between(-4, 4)}
+    for table, share in ((Table(ranges, vendors=True), 1.0), (Table(ranges), 0.0)):
+        assert quantise(plain, table).share == share
+    done = build(
+        from_proto(qdq(layers=2)), "net", toolkit=toolkit, int8=Int8(Table(ranges, vendors=True))
+    ).quantised
+    assert done is not None and done.share == 1.0 and done.table.vendors
+
+
 def test_a_row_of_constants_with_one_scale(toolkit: Toolkit) -> None:
     """onnxruntime's quantiser writes no axis where one scale stands for all; the usual one no row has."""
     rng = np.random.default_rng(0)
@@ -248,7 +265,8 @@ def test_a_row_of_constants_with_one_scale(toolkit: Toolkit) -> None:
 
 
 def test_bits_that_biases_cost_are_told(toolkit: Toolkit) -> None:
-    """A file says no means, with which the bias would take back what coarser weights lose."""
+    """A file says no means, with which the bias would take back what coarser weights lose; those of noise
+    are nearly as good."""
     model = qdq(layers=2)
     (conv,) = (node for node in model.graph.node if node.name == "conv1")
     conv.input.append("large")
@@ -256,10 +274,37 @@ def test_bits_that_biases_cost_are_told(toolkit: Toolkit) -> None:
     model.graph.initializer.append(numpy_helper.from_array(large, "large"))
     done = build(from_proto(model), "net", toolkit=toolkit).quantised
     assert done is not None and [row.short for row in done.rows if row.op == "TPU_CONV"] == [0, 3]
-    told = "weights of 1 layer gave up bits for large biases, at most 3 (conv1): means that"
+    told = "weights of 1 layer gave up bits for large biases, at most 3 (conv1): means of noise"
     assert any(line.startswith(told) for line in done.lines()), done.lines()
     plain = build(from_proto(qdq(layers=2)), "net", toolkit=toolkit).quantised
     assert plain is not None and not any("gave up" in line for line in plain.lines())
+
+
+def test_means_of_noise(toolkit: Toolkit) -> None:
+    """Weights four times as large whose biases take most of what they add up away again."""
+    model = qdq(layers=2)
+    tensors = {one.name: one for one in model.graph.initializer}
+    arrays = {name: numpy_helper.to_array(one) for name, one in tensors.items()}
+    weights = np.abs(arrays["w1"]) * arrays["s1"].reshape(-1, 1, 1, 1) * 4
+    tensors["s1"].CopyFrom(numpy_helper.from_array(arrays["s1"] * np.float32(4), "s1"))
+    tensors["w1"].CopyFrom(numpy_helper.from_array(np.abs(arrays["w1"]), "w1"))
+    (conv,) = (node for node in model.graph.node if node.name == "conv1")
+    conv.input.append("large")
+    large = 3 - 1.2 * weights.sum((1, 2, 3))
+    model.graph.initializer.append(numpy_helper.from_array(large.astype(np.float32), "large"))
+    done = build(from_proto(model), "net", toolkit=toolkit).quantised
+    assert done is not None and max(row.short for row in done.rows) >= 2
+    x = np.random.default_rng(1).standard_normal((1, 3, SIZE, SIZE)).astype(np.float32)
+    plain = build(from_proto(model), "net", toolkit=toolkit, integers=False).graph
+    without = quantise(plain, Table({n: replace(one, mean=()) for n, one in done.table.ranges.items()}))
+    found = []
+    for graph in (plain, without.graph, done.graph):
+        with load_net(compile_net(graph), toolkit) as runtime:
+            found.append(runtime.launch("net", {"x": x})[0])
+    assert compared(found[0], found[2]).sqnr > compared(found[0], found[1]).sqnr + 0.2
+    (reader,) = (node for node in plain.nodes if node.name == "conv1")
+    seen = calibrate(plain, [{"x": x}]).ranges[reader.inputs[0]].mean
+    np.testing.assert_allclose(done.table.ranges[reader.inputs[0]].mean, seen, rtol=0.4)
 
 
 def operator(op: str, shape: list[int], made: list[int], y: tuple[Any, Any], **attributes: Any) -> Any:

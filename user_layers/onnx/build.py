@@ -26,6 +26,7 @@ from user_layers.onnx.survey import Survey, is_beyond_host, survey_layers
 from user_layers.onnx.types import obstacle
 from user_layers.onnx.unrounded import unquantised
 from user_layers.onnx.varying import largest_shapes
+from user_layers.quantize.noise import with_means
 from user_layers.quantize.report import Quantised
 from user_layers.quantize.rewrite import Int8, QuantiseOptions, quantise
 from user_layers.quantize.table import Range, Table
@@ -132,7 +133,11 @@ def build(
         graph, done, written = lowering.graph, survey.model, None
         if integers and (int8 is not None or ranges):
             # Behind all of that: what is rewritten are layers, whatever operations they come from.
-            written = quantise(graph, *_asked(int8, ranges, folded))
+            table, options = _asked(int8, ranges, folded)
+            written = quantise(graph, table, options)
+            means = with_means(graph, table, written.rows) if int8 is None else None
+            if means is not None:
+                written = quantise(graph, means, options)
             graph = written.graph
     except BaseException:
         if toolkit is None:
@@ -158,7 +163,7 @@ def _asked(
 ) -> tuple[Table, QuantiseOptions]:
     """The table: what the user gave before what the model says. folded: as `Table.behind` takes it."""
     given = int8 or Int8(Table({}))
-    table = Table({**ranges, **given.table.ranges}, given.table.about)
+    table = replace(given.table, ranges={**ranges, **given.table.ranges})
     return table.behind(folded), given.options
 
 

@@ -19,6 +19,8 @@ from user_layers.quantize.sites import Site
 from user_layers.quantize.table import Table
 
 Array = npt.NDArray[Any]
+MEANS = "means"
+"""Of what a table with means of something else than data is about."""
 G = TypeVar("G", bound=GraphBuilder)
 
 
@@ -109,11 +111,15 @@ class Quantised(Generic[G]):
             reasons.setdefault(f"{row.op.removeprefix('TPU_')}: {row.reason}", []).append(row.layer)
         notes = [self.note] if self.note else []
         short = [row for row in self.rows if row.short]
-        if short and not any(one.mean for one in self.table.ranges.values()):
+        means = any(one.mean for one in self.table.ranges.values())
+        if short and (not means or MEANS in self.table.about):
+            instead = (
+                f"means {self.table.about[MEANS]} make up for some of that; those " if means else "means "
+            )
             notes.append(
                 f"weights of {count(len(short), 'layer')} gave up bits for large biases, at most "
-                f"{max(row.short for row in short)} ({some([row.layer for row in short])}): means that "
-                "`tpulayer calibrate` finds make up for most of that"
+                f"{max(row.short for row in short)} ({some([row.layer for row in short])}): {instead}"
+                "that `tpulayer calibrate` finds make up for most"
             )
         return [head, *notes, *(f"fp32: {what} ({some(names)})" for what, names in reasons.items())]
 
