@@ -278,6 +278,11 @@ def test_bits_that_biases_cost_are_told(toolkit: Toolkit) -> None:
     assert any(line.startswith(told) for line in done.lines()), done.lines()
     plain = build(from_proto(qdq(layers=2)), "net", toolkit=toolkit).quantised
     assert plain is not None and not any("gave up" in line for line in plain.lines())
+    del model.graph.node[0]  # the input is in integers: there is no noise like it
+    model.graph.input[0].name, model.graph.input[0].type.tensor_type.elem_type = "q0", 3
+    given = build(from_proto(model), "net", toolkit=toolkit).quantised
+    assert given is not None
+    assert any("(conv1): means that `tpulayer calibrate`" in line for line in given.lines()), given.lines()
 
 
 def test_means_of_noise(toolkit: Toolkit) -> None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.wire import DType
 from user_layers.graph import GraphBuilder
 from user_layers.quantize.observe import Observer
 from user_layers.quantize.report import MEANS, Row
@@ -27,11 +28,12 @@ _DEVIATIONS = 8  # of the noise within an input's range
 
 def with_means(graph: GraphBuilder, table: Table, rows: Sequence[Row]) -> Table | None:
     """The table with means of what these layers read that gave up bits; None where there are none, where the
-    graph has layers of the user's or parts on the host, or an input whose range nobody knows."""
+    graph has layers of the user's or parts on the host, or an input that is no float or whose range nobody
+    knows."""
     short = {row.layer for row in rows if row.short >= _LEAST}
     wanted = {node.inputs[0] for node in graph.nodes if node.name in short}
     known = table.for_tensors(graph.resolve().tensors).ranges
-    given = {name: known.get(name) for name in graph.inputs}
+    given = {name: known.get(name) if _is_float(graph, name) else None for name in graph.inputs}
     own = any(node.cpu is not None or not node.op.is_builtin for node in graph.nodes)
     if not wanted or own or any(one is None for one in given.values()):
         return None
@@ -49,6 +51,10 @@ def with_means(graph: GraphBuilder, table: Table, rows: Sequence[Row]) -> Table 
         if made is not None and old is not None:
             found[name] = replace(old, mean=made.mean)
     return replace(table, ranges=found, about={**table.about, MEANS: "of noise"}, vendors=False)
+
+
+def _is_float(graph: GraphBuilder, name: str) -> bool:
+    return graph.tensors[name].dtype is DType.FP32
 
 
 def _noise(
