@@ -78,12 +78,12 @@ def _heads(node: LayerNode, values: Mapping[str, Any], operands: list[F64]) -> l
     for head in range(values["heads"]):
         own = head // max(values["shared"], 1)
         factor = values["scale"] * (values["scales"][head] if values["scaled"] else 1.0)
-        scores = query[head] @ key[own].T * factor
+        every = -(-query.shape[1] // _QUERIES)
+        scores = query[head, ::every] @ key[own].T * factor
         if mask is not None:
             lead = mask[0] if mask.ndim == 4 else mask
             part = lead[min(head, len(lead) - 1)] if lead.ndim == 3 else lead
-            scores = scores + part
-        scores = scores[:: -(-len(scores) // _QUERIES)]
+            scores = scores + (part[::every] if len(part) > 1 else part)
         with np.errstate(all="ignore"):
             powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         powers = np.nan_to_num(powers)
