@@ -122,8 +122,8 @@ def test_sums_with_far_smaller_operands(beside: float, free: bool, turned: bool)
     for name, one, other in zip("ab", pair, integers, strict=True):
         values = other * one.scale
         exact.append(values)
-        if found.finer is not None and found.finer[0] == name:
-            m, k = multiplier(one.scale / found.finer[1])
+        if name in found.finer:
+            m, k = multiplier(one.scale / found.finer[name])
             other = np.clip(np.floor((other * m + (1 << k >> 1)) / 2**k), -128, 127)
         given_.append(other)
     total = given_[0][:, None] * found.multiplier_a + given_[1] * found.multiplier_b

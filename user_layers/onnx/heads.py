@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from user_layers.onnx.model import Array, Model
-from user_layers.onnx.views import MOST_PICKED, Step, View, steps_back
+from user_layers.onnx.views import MOST_PICKED, Step, View, broadcasts, steps_back
 
 
 @dataclass(frozen=True)
@@ -67,24 +67,26 @@ def shared_heads(
         if own is None or name in model.constants:
             return {}
         whole = (*shape[:-2], *own[-2:])
-        if any(n not in (1, m) for n, m in zip(own[::-1], whole[::-1], strict=False)):
+        if not broadcasts(own, whole):
             return {}
 
         def last(a: Array, whole: tuple[int, ...] = whole, turned: bool = turned) -> Array:
             a = np.broadcast_to(a, whole)
             return a.swapaxes(-1, -2) if turned else a
 
-        for view, times in _given_often(model, name, last):
+        for view, times in _given_often(model, name, last, own != whole):
             one = heads_of(view, batch, heads // times) if view.shape[-2] == keys else None
             if one is not None:
                 found[name] = one, times
     return found if len(found) == 2 and len({times for _, times in found.values()}) == 1 else {}
 
 
-def _given_often(model: Model, name: str, last: Step) -> Iterator[tuple[View, int]]:
+def _given_often(model: Model, name: str, last: Step, repeats: bool) -> Iterator[tuple[View, int]]:
     """What a value [..., heads, tokens, size] is made of by giving each of fewer heads several times, one
-    after the other: these heads, and how often each is given."""
+    after the other: these heads, and how often each is given. repeats: `last` broadcasts."""
     for back in steps_back(model, name, expanded=True):
+        if not repeats and not any(model.makers[made].op == "Expand" for made in back.nodes):
+            continue  # nothing gives a number twice
         if math.prod(back.shape) > MOST_PICKED:
             return
         seen = last(back.seen(np.arange(math.prod(back.shape), dtype=np.int64).reshape(back.shape)))
@@ -93,8 +95,8 @@ def _given_often(model: Model, name: str, last: Step) -> Iterator[tuple[View, in
         heads = seen.shape[-3]
         times = next(n for n in range(heads, 0, -1) if heads % n == 0 and _gives_each(seen, n))
         own = seen[..., ::times, :, :]
-        strides = _strides(own)
-        if times > 1 and strides is not None:
+        strides = _strides(own) if times > 1 else None
+        if strides is not None:
             offset = int(own.flat[0])
             count = math.prod(back.shape)
             yield View(back.source, count, own.shape, strides, offset, back.factor, back.nodes), times

@@ -27,9 +27,7 @@ _MICROSOFT = "com.microsoft"
 _FLOAT = np.dtype(np.float32)
 _INTEGERS = (np.dtype(np.int8), np.dtype(np.uint8))
 _WHOLE = 1e-6  # of a number: how far its 255th part in single precision may take it
-_WIDEST = (
-    1024.0  # range between whole numbers that is none by chance: large ones in single precision are whole
-)
+_WIDEST = 1024.0  # a range that ends at whole numbers: large numbers in single precision are all whole
 _WIDE = (np.dtype(np.int16), np.dtype(np.uint16))
 _CODES: Mapping[int, np.dtype[Any]] = dict(zip((3, 2, 5, 4), (*_INTEGERS, *_WIDE), strict=True))
 """By TensorProto's numbers."""

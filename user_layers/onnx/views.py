@@ -159,9 +159,14 @@ def step_back(model: Model, node: Node, made: str) -> tuple[str, Step, float] | 
     return node.inputs[0], lambda a: a[part].reshape(shape), 1.0
 
 
+def broadcasts(own: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether a value of a shape can be repeated to another one, as numpy does it."""
+    return all(n in (1, m) for n, m in zip(own[::-1], whole[::-1], strict=False))
+
+
 def _broadcast(model: Model, node: Node, shape: tuple[int, ...]) -> tuple[str, Step, float] | None:
     before = model.value(node.inputs[0]).fixed
-    if before is None or any(n not in (1, m) for n, m in zip(before[::-1], shape[::-1], strict=False)):
+    if before is None or not broadcasts(before, shape):
         return None
     return node.inputs[0], lambda a: np.broadcast_to(a, shape), 1.0
 

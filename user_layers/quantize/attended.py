@@ -16,11 +16,13 @@ import numpy.typing as npt
 from user_layers.graph import GraphBuilder
 from user_layers.net.nodes import LayerNode
 
+SUMMED = 256
+"""Keys whose products' sum is shifted to 16 bits; more are parts, which are added in fp32."""
 LEAST = 25.0
 """dB of signal over noise of results that are computed in 8 bits."""
 _QUERIES = 256  # of a head that are looked at
 _STEPS = 255
-_SUMMED, _SHIFT = 256, 256.0  # keys whose sum is shifted to 16 bits, and by what
+_SHIFT = 256.0  # by what such a sum is divided
 _LARGEST = 127
 
 F64 = npt.NDArray[np.float64]
@@ -90,8 +92,8 @@ def _heads(node: LayerNode, values: Mapping[str, Any], operands: list[F64]) -> l
         total = np.maximum(powers.sum(axis=1, keepdims=True), 1e-300)
         weights, integers = np.rint(powers * _STEPS), np.rint(value[own] / unit)
         sums = np.zeros((len(scores), value.shape[2]))
-        for at in range(0, len(integers), _SUMMED):
-            some = slice(at, at + _SUMMED)
+        for at in range(0, len(integers), SUMMED):
+            some = slice(at, at + SUMMED)
             sums += np.floor(weights[:, some] @ integers[some] / _SHIFT + 0.5)
         found.append((powers @ value[own] / total, sums * (_SHIFT / _STEPS * unit) / total))
     return found
@@ -99,11 +101,15 @@ def _heads(node: LayerNode, values: Mapping[str, Any], operands: list[F64]) -> l
 
 def _apart(x: F64, values: Mapping[str, Any], operand: int) -> F64:
     """[heads, tokens, size] of the first batch."""
-    if x.ndim == 4:
-        apart: F64 = x[0]
-        return apart
+    apart: F64 = x[0] if x.ndim == 4 else x[0][:, head_channels(values, operand)].swapaxes(0, 1)
+    return apart
+
+
+def head_channels(values: Mapping[str, Any], operand: int) -> npt.NDArray[np.int64]:
+    """Which channels the heads of query, key or value (0, 1, 2) are, [heads, size], in a tensor of three
+    dimensions. values: the layer's parameters by name."""
     size = values["value_size" if operand == 2 else "size"]
     count = values["heads"] // (max(values["shared"], 1) if operand else 1)
-    first, step = values["from"][operand], values["step"][operand]
-    heads: F64 = np.stack([x[0, :, first + h * step : first + h * step + size] for h in range(count)])
-    return heads
+    first = values["from"][operand] + np.arange(count) * values["step"][operand]
+    channels: npt.NDArray[np.int64] = first[:, None] + np.arange(size)
+    return channels

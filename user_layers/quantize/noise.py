@@ -32,10 +32,11 @@ def with_means(graph: GraphBuilder, table: Table, rows: Sequence[Row]) -> Table 
     knows."""
     short = {row.layer for row in rows if row.short >= _LEAST}
     wanted = {node.inputs[0] for node in graph.nodes if node.name in short}
+    if not wanted or any(node.cpu is not None or not node.op.is_builtin for node in graph.nodes):
+        return None
     known = table.for_tensors(graph.resolve().tensors).ranges
-    given = {name: known.get(name) if _is_float(graph, name) else None for name in graph.inputs}
-    own = any(node.cpu is not None or not node.op.is_builtin for node in graph.nodes)
-    if not wanted or own or any(one is None for one in given.values()):
+    given = {name: known[name] for name in graph.inputs if name in known and _is_float(graph, name)}
+    if len(given) < len(graph.inputs):
         return None
     random = np.random.default_rng(0)
     with Observer(graph) as observer:
@@ -58,11 +59,10 @@ def _is_float(graph: GraphBuilder, name: str) -> bool:
 
 
 def _noise(
-    graph: GraphBuilder, random: np.random.Generator, given: Mapping[str, Range | None]
+    graph: GraphBuilder, random: np.random.Generator, given: Mapping[str, Range]
 ) -> dict[str, npt.NDArray[np.float32]]:
     made = {}
     for name, one in given.items():
-        assert one is not None
         middle, width = (one.low + one.high) / 2, (one.high - one.low) / _DEVIATIONS
         values = random.normal(middle, width, graph.tensors[name].shape)
         made[name] = values.clip(one.low, one.high).astype(np.float32)

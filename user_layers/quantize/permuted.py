@@ -45,12 +45,12 @@ def _of_columns(
     net: Net, node: LayerNode, products: list[LayerNode], known: Mapping[str, Range], toolkit: Toolkit
 ) -> Range | None:
     """Of another product of the same rows, whose weights and bias are these in another order of columns."""
-    own = _columns(net, node, toolkit)
-    for other in products:
-        if own and other.inputs[0] == node.inputs[0] and other.outputs[0] in known and other is not node:
-            theirs = _columns(net, other, toolkit)
-            if theirs is not None and set(own) <= set(theirs):
-                return known[other.outputs[0]]
+    beside = [one for one in products if one.inputs[0] == node.inputs[0] and one.outputs[0] in known]
+    own = _columns(net, node, toolkit) if beside else None
+    for other in beside:
+        theirs = _columns(net, other, toolkit)
+        if own and theirs is not None and set(own) <= set(theirs):
+            return known[other.outputs[0]]
     return None
 
 

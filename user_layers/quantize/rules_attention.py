@@ -17,7 +17,7 @@ from firmware_sim.chip import NPU_NUM
 from firmware_sim.isa.bursts import BURST_BYTES
 from firmware_sim.isa.timing import FITTED
 from user_layers.net.functions import BINARY
-from user_layers.quantize.attended import LEAST
+from user_layers.quantize.attended import LEAST, SUMMED, head_channels
 from user_layers.quantize.rewrite import Rewriting, rule
 from user_layers.quantize.rules_linear import CHANNELS
 from user_layers.quantize.scales import F64, Step
@@ -89,10 +89,7 @@ def _steps(state: Rewriting, values: Mapping[str, Any], name: str, operands: lis
     peaks, all_ = np.array(one.peaks), max(one.peaks)
     channels, taken, of = np.full(shape[-1], scale), np.zeros(shape[-1], bool), {}
     for operand in operands:
-        size = values["value_size" if operand == 2 else "size"]
-        count = values["heads"] // (max(values["shared"], 1) if operand else 1)
-        first = values["from"][operand] + np.arange(count) * values["step"][operand]
-        own = (first[:, None] + np.arange(size)).reshape(-1)
+        own = head_channels(values, operand).reshape(-1)
         top = float(peaks[own].max()) * min(one.threshold / all_, 1.0) if all_ > 0 else 0.0
         of[operand] = Step.for_threshold(top, True).scale if top > 0 else scale
         if taken[own].any():  # channels that are two of them
@@ -123,14 +120,11 @@ def _pays(state: Rewriting, site: Site) -> bool:
     shapes = [state.info(name).shape for name in names]
     queries, keys = shapes[0][-2], shapes[1][-2]
     heads = shapes[0][0] * values["heads"]
-    rows, scores, results = (
-        math.ceil(queries / NPU_NUM),
-        math.ceil(keys / _PIXELS),
-        math.ceil(value / _PIXELS),
-    )
+    rows = math.ceil(queries / NPU_NUM)
+    scores, results = math.ceil(keys / _PIXELS), math.ceil(value / _PIXELS)
     plain = scores * (size / 2 + _SOFTMAX) + results * keys / 2
     wide, made = math.ceil(keys / _PIXELS / _WORD), math.ceil(value / _PIXELS / _WORD)
-    parts = math.ceil(keys / 256)
+    parts = math.ceil(keys / SUMMED)
     whole = wide * (size / 4 + 8) + scores * _SOFTMAX_BYTES + made * (keys / 4 + 8 * parts)
     whole += results * _WIDENED * parts
     apart = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -65,12 +67,10 @@ def pair(state: Rewriting, site: Site) -> str | None:
             wanted, free = Step((step_a if sizes[0] > sizes[1] else step_b).scale, signed), False
         found = sum_of(step_a, step_b, wanted, free=free, sizes=sizes)
         step = Step(found.scale, signed)
-        if found.finer is not None:
-            which, scale = found.finer
-            if which == "a":
-                a = state.rescaled(site, a, step_a, Step(scale, step_a.signed), which)
-            else:
-                b = state.rescaled(site, b, step_b, Step(scale, step_b.signed), which)
+        a, b = (
+            state.rescaled(site, name, own, replace(own, scale=found.finer.get(what, own.scale)), what)
+            for name, own, what in ((a, step_a, "a"), (b, step_b, "b"))
+        )
         values |= {
             "multiplier_a": found.multiplier_a,
             "multiplier_b": found.multiplier_b,

@@ -9,7 +9,8 @@ error is taken.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -148,14 +149,14 @@ def multiplier(ratio: float) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Sum:
-    """y = (a * multiplier_a + b * multiplier_b + half) >> rshift, with the scale of y. finer: the scale to
-    which the operand that it names, "a" or "b", is brought before, for its multiplier would be too small."""
+    """y = (a * multiplier_a + b * multiplier_b + half) >> rshift, with the scale of y. finer: the
+    scales to which operands, "a" or "b", are brought before, whose multipliers would be too small."""
 
     multiplier_a: int
     multiplier_b: int
     rshift: int
     scale: float
-    finer: tuple[str, float] | None = None
+    finer: Mapping[str, float] = field(default_factory=dict)
 
 
 def sum_of(a: Step, b: Step, result: Step, *, free: bool, sizes: tuple[float, float]) -> Sum:
@@ -166,11 +167,11 @@ def sum_of(a: Step, b: Step, result: Step, *, free: bool, sizes: tuple[float, fl
         scale = float(np.float32(result.scale * factor))
         larger = max(a.scale, b.scale) / scale
         k = min(max(math.floor(math.log2(127.49 / larger)), 0), 15)
-        error, m, finer = scale**2 / 12, [], None
+        error, m, finer = scale**2 / 12, [], {}
         for name, one, size in zip("ab", (a, b), sizes, strict=True):
             exact = one.scale / scale * 2**k
             if exact < _COARSE and 2**k >= _PARTS:
-                finer = name, scale / _PARTS
+                finer[name] = scale / _PARTS
                 m.append(2**k // _PARTS)
                 error += (scale / _PARTS) ** 2 / 12
             else:

@@ -376,19 +376,35 @@ static void load(const job *j, const turn *t) {
 /* Which of the turn's keys and values a head of it has. */
 static int key_of(const job *j, const turn *t, int head) { return (t->head + head) / j->shared - t->head / j->shared; }
 
+/* Scores of a head with their mask, if there is one. */
+static void add_mask(const job *j, const turn *t, int head) {
+    const int line = local_line(j->keys);
+    const dim4 shape = {1, t->queries, 1, j->keys}, stride = {0, line, line, 1}, once = {0, line, line, 0};
+    if (j->mask != 0)
+        okk_bdc_add(j->scores, j->scores, j->masks[t->mask_at] + 4u * (local_addr_t)(head * j->masked.head), &shape,
+                    &stride, &stride, j->mask_step[3] != 0 ? &stride : &once);
+}
+
+/* The result of a head: its product by what lies first in each row of scores. */
+static void divide(const job *j, const turn *t, int head) {
+    const int value = j->in[VALUE].size, line = local_line(j->keys);
+    const dim4 made = {1, t->queries, 1, value}, to = {0, j->made.slot, value, 1};
+    const dim4 from = {0, local_line(value), value, 1}, once = {0, line, line, 0};
+    okk_bdc_mul(j->result[t->query_at] + 4u * (local_addr_t)(head * j->made.head), j->product, j->scores, &made, &to,
+                &from, &once);
+}
+
 /* One head: scores, their powers, and the values weighted by these, divided by their sum. */
 static void compute(const job *j, const turn *t, int head) {
     const int value = j->in[VALUE].size, line = local_line(j->keys);
     const dim4 shape = {1, t->queries, 1, j->keys}, last = {1, t->queries, 1, 1};
-    const dim4 stride = {0, line, line, 1}, once = {0, line, line, 0};
+    const dim4 stride = {0, line, line, 1};
     const bm_row_product first = {t->queries, j->in[QUERY].size, j->keys, j->lies[QUERY].slot, line, line};
     bm_multiply_rows(&first, j->scores, j->query[t->query_at] + 4u * (local_addr_t)(head * j->lies[QUERY].head),
                      j->key[t->key_at] + 4u * (local_addr_t)(key_of(j, t, head) * j->turned.head));
     const float scale = j->scale * (j->scales != NULL ? j->scales[t->head + head] : 1);
     if (scale != 1) okk_bdc_mul_C(j->scores, j->scores, scale, &shape, NULL, NULL);
-    if (j->mask != 0)
-        okk_bdc_add(j->scores, j->scores, j->masks[t->mask_at] + 4u * (local_addr_t)(head * j->masked.head), &shape,
-                    &stride, &stride, j->mask_step[3] != 0 ? &stride : &once);
+    add_mask(j, t, head);
     bm_row_powers(j->powers, j->scores, j->scores, j->work, &shape);
     bm_row_reciprocals(j->scores, j->work, &last, &stride);
     if (j->keys % 2 != 0) /* weights come in pairs */
@@ -396,10 +412,7 @@ static void compute(const job *j, const turn *t, int head) {
     const bm_row_product second = {t->queries, j->keys, value, line, j->lies[VALUE].slot, local_line(value)};
     bm_multiply_rows(&second, j->product, j->powers,
                      j->value[t->key_at] + 4u * (local_addr_t)(key_of(j, t, head) * j->lies[VALUE].head));
-    const dim4 made = {1, t->queries, 1, value}, to = {0, j->made.slot, value, 1};
-    const dim4 from = {0, local_line(value), value, 1};
-    okk_bdc_mul(j->result[t->query_at] + 4u * (local_addr_t)(head * j->made.head), j->product, j->scores, &made, &to,
-                &from, &once);
+    divide(j, t, head);
 }
 
 /* The same in bytes. */
@@ -420,9 +433,7 @@ static void compute_bytes(const job *j, const turn *t, int head) {
         okk_bdc_mul_C(j->scores, j->scores, scale, &shape, NULL, NULL);
         scale = 1;
     }
-    if (j->mask != 0)
-        okk_bdc_add(j->scores, j->scores, j->masks[t->mask_at] + 4u * (local_addr_t)(head * j->masked.head), &shape,
-                    &stride, &stride, j->mask_step[3] != 0 ? &stride : &once);
+    add_mask(j, t, head);
     bm_fold_last(BM_FOLD_MAX, j->work, j->scores, &last, &stride, j->keys);
     okk_bdc_sub(j->scores, j->scores, j->work, &shape, &stride, &stride, &once);
     bm_byte_powers(j->powers, j->scores, j->work, rows, j->keys, scale);
@@ -433,7 +444,7 @@ static void compute_bytes(const job *j, const turn *t, int head) {
     }
     bm_pack_bytes(j->bytes, j->powers, rows, columns);
     /* Products of so many keys fit 16 bits; the sums of all of them are fp32. */
-    const dim4 made = {1, rows, 1, value}, from = {0, local_line(value), value, 1};
+    const dim4 made = {1, rows, 1, value};
     bm_byte_product second = {rows, 0, value, local_line(columns / 4), j->lies[VALUE].slot, BM_BYTES_SHIFT, false};
     const local_addr_t values = j->value[t->key_at] + 4u * (local_addr_t)(key_of(j, t, head) * j->lies[VALUE].head);
     for (int key = 0; key < j->keys; key += BM_BYTES_SUMMED) {
@@ -447,9 +458,7 @@ static void compute_bytes(const job *j, const turn *t, int head) {
     }
     bm_row_reciprocals(j->scores, j->work, &last, &stride);
     okk_bdc_mul_C(j->scores, j->scores, j->unit * (float)(1 << BM_BYTES_SHIFT), &last, &stride, &stride);
-    const dim4 to = {0, j->made.slot, value, 1};
-    okk_bdc_mul(j->result[t->query_at] + 4u * (local_addr_t)(head * j->made.head), j->product, j->scores, &made, &to,
-                &from, &once);
+    divide(j, t, head);
 }
 
 /* Head g of sums over all heads of what lies one head after the other at x. */

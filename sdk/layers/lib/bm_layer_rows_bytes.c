@@ -3,8 +3,6 @@
 #include "bm_layer_functions.h"
 #include "bm_wide.h"
 
-#define SUMS (CHIP_CHANNELS_WHOLE / CHIP_NPU_NUM * CHIP_NPU_NUM)
-
 void bm_multiply_byte_rows(const bm_byte_product *p, local_addr_t y, local_addr_t x, local_addr_t right) {
     const unsigned int pixels = (unsigned int)divide_up(p->columns, 4);
     const ConvQuantParam product = {.input_addr = right,
