@@ -100,8 +100,13 @@ static void note_frames(uint64_t *frames, const ucontext_t *context, const void 
     int n = walk(found, FW_FRAMES + ABOVE);
     while (at < n && (uintptr_t)found[at] != pc) at++;
     if (pc == 0 && at == n && caller != 0) frames[count++] = caller - image;
-    for (at++; at < n && count < FW_FRAMES; at++) frames[count++] = (uintptr_t)found[at] - image;
-    if (n == 0) scan_stack(frames, count, stack_used_to(context));
+    bool reached = false; /* a walk may end in the C library, before it comes to whoever called that */
+    for (at++; at < n && count < FW_FRAMES; at++) {
+        const uint8_t *address = found[at];
+        reached = reached || (address >= code_start && address < code_end);
+        frames[count++] = (uintptr_t)address - image;
+    }
+    if (!reached) scan_stack(frames, count, stack_used_to(context));
 }
 
 /* Goes with what ran: "kernel scale, which ...,". */
