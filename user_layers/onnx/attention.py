@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.chip import ALIGN_BYTES, LOCAL_BYTES, NPU_NUM
+from user_layers.onnx.cuts_first import is_product
 from user_layers.onnx.heads import Heads, batch_and_heads, heads_of, shared_heads
+from user_layers.onnx.masks import Masks
 from user_layers.onnx.model import DOMAIN, Array, Model, Node, Value
 from user_layers.onnx.patterns.or_zero import OR_ZERO
 from user_layers.onnx.views import RESHAPES, View, factor_of, last_two_swapped, views_of
@@ -28,7 +30,8 @@ _LEFT_OUT = -1e30  # what a mask puts in the place of scores is at most this
 class _Found:
     """The operands of the product that makes scores, what that is multiplied by, and the value that is added
     to it. gone: outputs of nodes that nothing else reads, the product's last; scales: factors of the heads;
-    mixed: what each head's scores are of all heads' ones; or_zero: rows without a score are 0."""
+    mixed: what each head's scores are of all heads' ones; or_zero: rows without a score are 0; before: nodes
+    that make the mask."""
 
     query: str
     key: str
@@ -38,6 +41,7 @@ class _Found:
     scales: tuple[float, ...] = ()
     mixed: Array | None = None
     or_zero: bool = False
+    before: list[Node] = field(default_factory=list)
 
 
 def fuse_attention(model: Model) -> Model:
@@ -54,51 +58,6 @@ class _Mixed:
     factors: Array
     added: Array
     gone: list[str]
-
-
-class _Masks:
-    """What is added to scores, from the last on: one value, or constants, which become one."""
-
-    def __init__(self, fusion: _Fusion) -> None:
-        self._fusion = fusion
-        self._value: str | None = None
-        self._sum: Array | None = None
-        self._instead = False  # what there is stands in the place of scores: nothing else is added to it
-
-    def add(self, mask: str | Array, instead: bool) -> bool:
-        """Whether it can be added. instead: it is given in the place of scores, which the sum only resembles
-        where nothing else is so small."""
-        if self._value is not None or self._instead or (isinstance(mask, str) and self._sum is not None):
-            return False
-        if instead and self._sum is not None:
-            return False
-        self._instead = instead
-        if isinstance(mask, str):
-            self._value = mask
-        else:
-            with np.errstate(over="ignore"):
-                self._sum = mask if self._sum is None else np.asarray(self._sum + mask)
-        return True
-
-    def reshape(self, after: tuple[int, ...], before: tuple[int, ...] | None) -> bool:
-        """Whether what is added behind a change of shape can be added before it."""
-        if before is None or self._value is not None:
-            return False
-        if self._sum is not None:
-            rank = max(self._sum.ndim, len(after))
-            own = (*(1,) * (rank - self._sum.ndim), *self._sum.shape)
-            if rank > len(after) or any(n not in (1, whole) for n, whole in zip(own, after, strict=True)):
-                return False  # scores are broadcast against it
-            self._sum = np.broadcast_to(self._sum, after).reshape(before)
-        return True
-
-    def name(self, scores: str) -> str | None:
-        """The value to add; None if there is none."""
-        if self._sum is None:
-            return self._value
-        name = f"{scores}:mask"
-        self._fusion.constants[name] = self._sum
-        return name
 
 
 class _Fusion:
@@ -194,7 +153,7 @@ class _Fusion:
     def _scores(self, name: str) -> _Found | None:
         """What makes the scores of a value: a product, a number that it is multiplied by, what is added."""
         gone: list[str] = []
-        factor, masks = 1.0, _Masks(self)
+        factor, masks = 1.0, Masks(name, self.values, self.constants)
         scales: tuple[float, ...] = ()
         mixed: Array | None = None
         while True:
@@ -211,7 +170,9 @@ class _Fusion:
             if node is None or shape is None or (late and node.op not in ("Mul", "Div", "MatMul")):
                 return None
             if node.op == "MatMul":
-                return _Found(node.inputs[0], node.inputs[1], factor, masks.name(name), gone, scales, mixed)
+                added = masks.name(name)
+                query, key = node.inputs
+                return _Found(query, key, factor, added, gone, scales, mixed, before=masks.nodes)
             if node.op in ("Mul", "Div"):
                 of_heads = self._scales(node, shape)
                 if of_heads is not None and not scales:
@@ -301,6 +262,12 @@ class _Fusion:
             return np.where(chosen.astype(bool) == kept, np.float32(0), least), scores
         return None, ""
 
+    def _shape(self, name: str) -> tuple[int, ...] | None:
+        """Of a value of the model under way; None where it is not known."""
+        if name in self.constants:
+            return self.constants[name].shape
+        return self.values[name].fixed if name in self.values else None
+
     def _is_float(self, name: str) -> bool:
         return self.model.value(name).dtype == np.float32
 
@@ -315,8 +282,8 @@ class _Fusion:
             len(self.model.value(name).fixed or ()) < 2 for name in (found.query, found.key, node.inputs[1])
         ):
             return
-        operands = []
-        first: list[Node] = []
+        candidates: list[list[Heads]] = []
+        first = list(found.before)
         shared = {} if more else shared_heads(self.model, (found.key, node.inputs[1]), shape, scores[-1])
         for name, tokens, size, turned in (
             (found.query, shape[-2], None, False),
@@ -324,21 +291,25 @@ class _Fusion:
             (node.inputs[1], scores[-1], shape[-1], False),
         ):
             if name in shared:
-                operands.append(shared[name][0])
+                candidates.append([shared[name][0]])
                 continue
             last = (lambda a: a.swapaxes(-1, -2)) if turned else (lambda a: a)
-            best = None
+            seen: list[Heads] = []
             for view in views_of(self.model, name, last):
                 if view.shape[:-2] != shape[:-2] or view.shape[-2] != tokens:
                     break  # batches are broadcast
                 if size is not None and view.shape[-1] != size:
                     break
-                best = heads_of(view, batch, heads) or best
-            if best is None and turned and scores[:-2] == shape[:-2]:
-                best = self._keys_as_rows(name, shape[-2], batch, heads, first)
-            if best is None:
+                one = heads_of(view, batch, heads)
+                if one is not None:
+                    seen.append(one)
+            if not seen and turned and scores[:-2] == shape[:-2]:
+                rows = self._keys_as_rows(name, shape[-2], batch, heads, first)
+                seen = [rows] if rows is not None else []
+            if not seen:
                 return
-            operands.append(best)
+            candidates.append(seen)
+        operands = self._operands(candidates)
         query, key, value = operands
         size = query.view.shape[-1]
         if key.view.shape[-1] != size or size % 2 != 0 or value.view.factor != 1:
@@ -353,6 +324,23 @@ class _Fusion:
         if shared:
             more = {"shared": shared[found.key][1]}
         self._write(node, found, operands, mask, shape, more or {}, first)
+
+    def _operands(self, candidates: list[list[Heads]]) -> list[Heads]:
+        """The operands as views of what lies furthest back. But where that is a product with constants of
+        which something else is cut out, too, the parts, each of which the product then makes by itself."""
+        last = [seen[-1].view for seen in candidates]
+        passed = {name for view in last for name in view.nodes}
+        found: list[Heads] = []
+        for seen in candidates:
+            source = seen[-1].view.source
+            parts = [one for one in seen[:-1] if self._is_cut(one.view.source, source)]
+            others = any(passed.isdisjoint(node.outputs) for node in self.model.consumers.get(source, ()))
+            found.append(parts[-1] if parts and others and is_product(self.model, source) else seen[-1])
+        return found
+
+    def _is_cut(self, name: str, source: str) -> bool:
+        maker = self.model.makers.get(name)
+        return maker is not None and maker.is_a("Split", "Slice") and maker.inputs[0] == source
 
     def _keys_as_rows(
         self, name: str, queries: int, batch: int, heads: int, nodes: list[Node]
@@ -375,7 +363,7 @@ class _Fusion:
         """The mask, and its shape with the layer's dimensions."""
         if name is None:
             return None
-        own = self.constants[name].shape if name in self.constants else self.model.value(name).fixed
+        own = self._shape(name)
         if own is None:
             return None
         lead = (*(1,) * (len(shape) - len(own)), *own)[: len(shape) - 2]
@@ -470,8 +458,7 @@ class _Fusion:
 
     def _shaped(self, nodes: list[Node], stem: str, name: str, shape: tuple[int, ...]) -> str:
         """A value in another shape, under another name where that is not its own."""
-        old = self.constants[name].shape if name in self.constants else self.model.value(name).fixed
-        if old == shape:
+        if self._shape(name) == shape:
             return name
         if name in self.constants:
             self.constants[stem] = self.constants[name].reshape(shape)

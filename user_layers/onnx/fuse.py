@@ -37,7 +37,7 @@ def fuse_affine(model: Model) -> Model:
 
     for node in model.nodes:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # infinite and NaN in ONNX, too
-            found = _affine_of(model, node)
+            found = affine_of(model, node)
         if found is None:
             made[node.outputs[0]] = len(nodes)
             nodes.append(node)
@@ -75,7 +75,7 @@ def fuse_affine(model: Model) -> Model:
     return replace(model, constants=constants, nodes=tuple(node for node in nodes if node is not None))
 
 
-def _affine_of(model: Model, node: Node) -> tuple[str, Affine] | None:
+def affine_of(model: Model, node: Node) -> tuple[str, Affine] | None:
     """The input of a node that only scales and shifts channels, and how it does; None for any other node."""
     shape = model.value(node.outputs[0]).fixed
     if node.mapped or shape is None or len(shape) < 2 or model.value(node.outputs[0]).dtype != np.float32:

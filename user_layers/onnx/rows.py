@@ -1,4 +1,5 @@
-"""Rows of pictures whose channels come last: [N, H, W, C] as [N, H * W, C], where lanes hold more of them.
+"""Rows of pictures whose channels come last: [N, H, W, C] as [N, H * W, C], where lanes hold more of them;
+and more rows than local memory takes, [N, T, C], as several batches of them, [N * k, T / k, C].
 
 In local memory the second dimension lies over the lanes, and it is few rows of a small picture. What is done
 to each row alone (products with constant matrices, normalisation of rows, functions of one element between
@@ -23,6 +24,7 @@ from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
 
 _NORMS = ("LayerNormalization", "RMSNormalization", UNIT_ROWS)
 _BINARY = ("Add", "Sub", "Mul", "Div")
+_MOST_ROWS = 512  # of a batch: few enough for several slices
 
 
 def join_rows(model: Model) -> Model:
@@ -34,9 +36,10 @@ def join_rows(model: Model) -> Model:
     joined: set[str] = set()
     viewed: set[str] = set()
 
-    def view(source: str, made: str, shape: tuple[int, ...]) -> None:
+    def view(source: str, made: str, shape: tuple[int, ...], old: tuple[int, ...]) -> None:
         target = f"{made}:shape"
-        constants[target] = np.array([0, -1, *shape[2:]] if len(shape) == 3 else [0, *shape[1:]], np.int64)
+        together = [0, -1, *shape[2:]] if len(shape) == 3 else [0, *shape[1:]]
+        constants[target] = np.array(together if shape[0] == old[0] else [-1, *shape[1:]], np.int64)
         nodes.append(Node("Reshape", "", "", (source, target), (made,)))
 
     for node in model.nodes:
@@ -52,7 +55,7 @@ def join_rows(model: Model) -> Model:
             if name not in viewed:
                 viewed.add(name)
                 values[name] = Value(name, shape, np.dtype(np.float32))
-                view(source, name, shape)
+                view(source, name, shape, model.value(source).fixed or ())
             inputs = [name if given == source else given for given in inputs]
         for i, given in enumerate(inputs):
             if given in constants and constants[given].ndim > 3:
@@ -63,7 +66,7 @@ def join_rows(model: Model) -> Model:
         values[name] = Value(name, _joined(shape), np.dtype(np.float32))
         attributes = {**node.attributes, **({"axis": -1} if node.op in _NORMS else {})}
         nodes.append(replace(node, inputs=tuple(inputs), outputs=(name,), attributes=attributes, proto=None))
-        view(name, output, shape)
+        view(name, output, shape, _joined(shape))
         joined.add(output)
         viewed.add(name)
     if not joined:
@@ -72,7 +75,18 @@ def join_rows(model: Model) -> Model:
 
 
 def _joined(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return shape[0], math.prod(shape[1:-1]), shape[-1]
+    rows = math.prod(shape[1:-1])
+    parts = parts_of(rows)
+    return shape[0] * parts, rows // parts, shape[-1]
+
+
+def parts_of(rows: int) -> int:
+    """How many batches so many rows are: one, but for more than local memory takes as channels, which become
+    equal ones that fill the lanes; one, too, where they do not divide into such."""
+    if rows <= CHANNELS_MAX:
+        return 1
+    counts = [n for n in range(-(-rows // _MOST_ROWS), rows // NPU_NUM + 1) if rows % n == 0]
+    return max(counts, key=lambda n: (_use(rows // n), -n), default=1)
 
 
 def _sources(model: Model, node: Node, joined: set[str]) -> tuple[str, ...] | None:
@@ -113,10 +127,12 @@ def is_row(array: Array, shape: tuple[int, ...]) -> bool:
 
 def _gains(shape: tuple[int, ...]) -> bool:
     """Whether lanes hold more rows of joined dimensions."""
-    if len(shape) < 4 or min(shape) < 1:
+    if len(shape) < 3 or min(shape) < 1:
         return False
     rows = math.prod(shape[1:-1])
-    return rows <= CHANNELS_MAX and (len(shape) > 4 or _use(rows) > _use(shape[1]))
+    if rows > CHANNELS_MAX:
+        return parts_of(rows) > 1
+    return len(shape) > 4 or (len(shape) == 4 and _use(rows) > _use(shape[1]))
 
 
 def _use(channels: int) -> float:

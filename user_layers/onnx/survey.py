@@ -9,11 +9,13 @@ from firmware_sim.errors import CompileError
 from user_layers.graph import GraphBuilder
 from user_layers.onnx.attention import fuse_attention
 from user_layers.onnx.bias import fuse_bias
+from user_layers.onnx.branches import merge_branches
 from user_layers.onnx.channels import channels_stay
 from user_layers.onnx.column_parts import split_products
 from user_layers.onnx.columns import fuse_columns
 from user_layers.onnx.columnwise import weights_first
 from user_layers.onnx.counts import count_in_floats
+from user_layers.onnx.cuts_first import cut_before_functions, cut_before_transposes
 from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.einsum import write_einsum
 from user_layers.onnx.expand import Expansion
@@ -25,11 +27,13 @@ from user_layers.onnx.interleave import order_by_products
 from user_layers.onnx.kernels import multiply_computed_kernels, unfold_by_convolution
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Converter, Lowering
+from user_layers.onnx.merged import merge_dimensions
 from user_layers.onnx.model import DOMAIN, Model, Node
 from user_layers.onnx.nested import nest_concatenations
+from user_layers.onnx.parted import part_transposes
 from user_layers.onnx.partition import Reason
 from user_layers.onnx.parts import split_convolutions
-from user_layers.onnx.patterns import fuse_patterns
+from user_layers.onnx.patterns import OF_ROWS, fuse_patterns
 from user_layers.onnx.phases import split_phases
 from user_layers.onnx.picked import pick_channels
 from user_layers.onnx.pixels import take_pixels
@@ -37,6 +41,7 @@ from user_layers.onnx.places import put_places_first
 from user_layers.onnx.proto import is_written_out
 from user_layers.onnx.rotary import turn_heads
 from user_layers.onnx.rows import join_rows
+from user_layers.onnx.rows_first import rows_before_transposes
 from user_layers.onnx.spectra import write_spectra
 from user_layers.onnx.taps import without_idle_taps
 from user_layers.onnx.tokens import turn_tokens
@@ -115,15 +120,17 @@ def _layered(model: Model) -> Model:
     # theirs; what is stacked otherwise is put in order.
     model = keep_tokens(put_places_first(nest_concatenations(take_pixels(model))))
     model = order_by_products(turn_heads(model))
+    # Queries, keys and values lie apart, and normalised, before attention follows them back.
+    model = rows_before_transposes(fuse_patterns(cut_before_transposes(part_transposes(model)), OF_ROWS))
     model = fold_edges(fuse_patterns(fuse_attention(weights_first(model))))
-    # Behind edges, which become pads; channels are picked where a convolution cannot make them apart; then
-    # convolutions by phases, whose kernels have no idle taps.
-    model = pick_channels(split_convolutions(without_idle_taps(model)))
+    # Behind edges, which become pads. Branches become one convolution; then channels are picked where a
+    # convolution cannot make them apart; then convolutions by phases, whose kernels have no idle taps.
+    model = pick_channels(split_convolutions(without_idle_taps(merge_branches(model))))
     model = split_phases(join_groups(model))
     # Behind biases and factors, which then are parts too; before products become convolutions.
-    model = split_products(fuse_columns(fuse_bias(model)))
+    model = split_products(cut_before_functions(fuse_columns(fuse_bias(model))))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
-    return _whole(fuse_affine(turn_tokens(turn_narrow(join_rows(channels_stay(model))))))
+    return _whole(fuse_affine(turn_tokens(turn_narrow(join_rows(merge_dimensions(channels_stay(model)))))))
 
 
 def _whole(model: Model) -> Model:

@@ -22,9 +22,10 @@ from user_layers.onnx.patterns.unit_rows import unit_rows
 
 Pattern = Callable[[Matcher, Node], Found | None]
 PATTERNS: tuple[Pattern, ...] = (norm, group_norm, silu, gelu, hard_swish, mish, unit_rows, or_zero)
+OF_ROWS: tuple[Pattern, ...] = (norm, unit_rows)
 
 
-def fuse_patterns(model: Model) -> Model:
+def fuse_patterns(model: Model, patterns: tuple[Pattern, ...] = PATTERNS) -> Model:
     """Put one node in the place of those that patterns find, where all are float32 of one known shape."""
     makers = {node.outputs[0]: node for node in model.nodes if len(node.outputs) == 1}
     gone: set[str] = set()
@@ -32,7 +33,7 @@ def fuse_patterns(model: Model) -> Model:
     for node in reversed(model.nodes):  # the larger of two patterns that end in one another comes first
         if len(node.outputs) != 1 or node.outputs[0] in gone or node.mapped:
             continue
-        for pattern in PATTERNS:
+        for pattern in patterns:
             at = Matcher(model, makers, node)
             found = pattern(at, node)
             if found is None or not at.same_type(found.source) or at.absorbed & gone:

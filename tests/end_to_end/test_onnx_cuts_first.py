@@ -1,0 +1,273 @@
+"""Parts of a product's columns are cut out before what stands in front of the cut, so that the product makes
+each by itself; transposes of joined dimensions; several masks; operations of more than four dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.support.examples import examples
+from tests.support.onnx_models import build_graph, make_model
+from tests.support.workspaces import builtin_toolkit
+from tpulayer import Graph
+from user_layers.onnx.check import TOLERANCE, compare, reference
+from user_layers.onnx.load import from_proto, load_model
+from user_layers.toolkit import Toolkit
+
+BATCH, TOKENS, HEADS, SIZE = 4, 16, 2, 8
+WIDTH = HEADS * SIZE
+
+
+def node(op: str, inputs: str, output: str, **attributes: Any) -> Any:
+    return helper.make_node(op, inputs.split(), output.split(), **attributes)
+
+
+def numbers(shape: Sequence[int], seed: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+CONSTANTS: dict[str, Any] = {
+    "w": numbers((WIDTH, 3 * WIDTH), 1),
+    "b": numbers((3 * WIDTH,), 2),
+    "wide": numbers((WIDTH, 4 * WIDTH), 3),
+    "back": numbers((2 * WIDTH, WIDTH), 4),
+    "split": np.array([BATCH, TOKENS, 3, HEADS, SIZE]),
+    "within": np.array([BATCH, TOKENS, HEADS, 3, SIZE]),
+    "open": np.array([0, -1, 3, HEADS, SIZE]),
+    "joined": np.array([BATCH, TOKENS, WIDTH]),
+    "batches": np.array([BATCH * HEADS, TOKENS, SIZE]),
+    "parted": np.array([BATCH, HEADS, SIZE, TOKENS]),
+    "pairs": np.array([BATCH, HEADS, 4, 4, 4, 4]),
+    "scores": np.array([BATCH, HEADS, TOKENS, TOKENS]),
+    "bias": numbers((HEADS, TOKENS, TOKENS), 5),
+    "scale": numbers((SIZE,), 6),
+    "least": np.float32(1e-12),
+    "expanded": np.array([BATCH, HEADS, TOKENS, SIZE]),
+    "last": np.array([-1]),
+    **{str(i): np.array([i]) for i in range(4)},
+    **{f"at{i}": np.array(i) for i in range(3)},
+}
+PRODUCT = [node("MatMul", "x w", "m"), node("Add", "m b", "y1")]
+TURNED = [node("Reshape", "y1 split", "s"), node("Transpose", "s", "t", perm=[2, 0, 3, 1, 4])]
+TAKEN = [node("Gather", f"t at{i}", name, axis=0) for i, name in enumerate("qkv")]
+SPLIT = [node("Split", "t", "q0 k0 v0", axis=0), *(node("Squeeze", f"{n}0 0", n) for n in "qkv")]
+SLICED = [one for i, n in enumerate("qkv")
+          for one in (node("Slice", f"t {i} {i + 1} 0", f"{n}0"), node("Squeeze", f"{n}0 0", n))]  # fmt: skip
+CORE = [
+    node("MatMul", "q kt", "z"),
+    node("Softmax", "z", "p", axis=-1),
+    node("MatMul", "p v", "o"),
+    node("Transpose", "o", "o1", perm=[0, 2, 1, 3]),
+    node("Reshape", "o1 joined", "y"),
+]
+KEYS = [node("Transpose", "k", "kt", perm=[0, 1, 3, 2])]
+JOINED = [
+    node("Reshape", "k batches", "k1"),
+    node("Transpose", "k1", "k2", perm=[0, 2, 1]),
+    node("Reshape", "k2 parted", "kt"),
+]
+
+
+def unit(made: str, given: str) -> list[Any]:
+    """Rows of length one, as PyTorch's exporter writes them."""
+    return [
+        node("ReduceL2", given, f"{given}l", axes=[-1], keepdims=1),
+        node("Clip", f"{given}l least", f"{given}c"),
+        node("Expand", f"{given}c expanded", f"{given}e"),
+        node("Div", f"{given} {given}e", made),
+    ]
+
+
+def normalised(made: str, given: str) -> list[Any]:
+    return [node("LayerNormalization", f"{given} scale", made, axis=-1, epsilon=1e-5)]
+
+
+def renamed(nodes: Sequence[Any], old: str, new: str) -> list[Any]:
+    """The nodes with another input."""
+    return [
+        node(n.op_type, " ".join(new if i == old else i for i in n.input), " ".join(n.output),
+             **{a.name: helper.get_attribute_value(a) for a in n.attribute})
+        for n in nodes
+    ]  # fmt: skip
+
+
+X = (BATCH, TOKENS, WIDTH)
+# The nodes, and how often layers that move numbers may stay.
+WITHOUT_MOVES: dict[str, list[Any]] = {
+    "gathered": [*PRODUCT, *TURNED, *TAKEN, *KEYS, *CORE],
+    "split": [*PRODUCT, *TURNED, *SPLIT, *KEYS, *CORE],
+    "sliced": [*PRODUCT, *TURNED, *SLICED, *KEYS, *CORE],
+    "keys transposed with batches and heads as one dimension": [*PRODUCT, *TURNED, *TAKEN, *JOINED, *CORE],
+    "queries and keys of length one": [
+        *PRODUCT, *TURNED, *TAKEN, *unit("qn", "q"), *unit("kn", "k"),
+        node("Transpose", "kn", "kt", perm=[0, 1, 3, 2]), *renamed(CORE, "q", "qn"),
+    ],
+    "queries and keys normalised": [
+        *PRODUCT, *TURNED, *TAKEN, *normalised("qn", "q"), *normalised("kn", "k"),
+        node("Transpose", "kn", "kt", perm=[0, 1, 3, 2]), *renamed(CORE, "q", "qn"),
+    ],
+    "cut before they are transposed": [
+        *PRODUCT, node("Reshape", "y1 open", "s"),
+        *(node("Gather", f"s at{i}", f"{n}0", axis=2) for i, n in enumerate("qkv")),
+        *(node("Transpose", f"{n}0", n, perm=[0, 2, 1, 3]) for n in "qkv"),
+        *normalised("qn", "q"), *KEYS, *renamed(CORE, "q", "qn"),
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def toolkit() -> Iterator[Toolkit]:
+    with builtin_toolkit() as opened:
+        yield opened
+
+
+def check(
+    toolkit: Toolkit,
+    nodes: Sequence[Any],
+    shape: Sequence[int] = X,
+    more: Mapping[str, Any] | None = None,
+    *,
+    dynamic: bool = False,
+) -> list[str]:
+    """The layers but views of a model whose values are right."""
+    known = {**CONSTANTS, **(more or {})}
+    used = {name for each in nodes for name in each.input}
+    proto = make_model(list(nodes), {"x": shape}, ["y"], {n: v for n, v in known.items() if n in used})
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    made = [layer.op.op.removeprefix("TPU_") for layer in graph.resolve().nodes]
+    graph.compile(dynamic=dynamic)
+    x = {"x": numbers(shape, 7)}
+    (difference,) = compare(["y"], graph.run(x), reference(load_model(proto), x))
+    assert difference.relative <= TOLERANCE
+    return [op for op in made if op != "RESHAPE"]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", WITHOUT_MOVES)
+def test_nothing_is_moved_for_attention(toolkit: Toolkit, name: str, dynamic: bool) -> None:
+    made = check(toolkit, WITHOUT_MOVES[name], dynamic=dynamic)
+    norms = 2 * ("queries and keys" in name) + ("before" in name)
+    products = 1 if norms == 0 else 3
+    assert sorted(made) == sorted(["ATTENTION", *["NORM"] * norms, *["MATMUL"] * products])
+
+
+def test_parts_between_others_stay(toolkit: Toolkit) -> None:
+    """Channels of q, k and v that take turns are no columns that lie together."""
+    nodes = [*PRODUCT, node("Reshape", "y1 within", "s"), node("Transpose", "s", "t", perm=[3, 0, 2, 1, 4])]
+    made = check(toolkit, [*nodes, *TAKEN, *normalised("qn", "q"), *KEYS, *renamed(CORE, "q", "qn")])
+    assert made.count("MATMUL") == 1 and "TRANSPOSE" in made
+
+
+def test_what_others_read_stays(toolkit: Toolkit) -> None:
+    """The product itself is read, too: it is made once."""
+    nodes = [*PRODUCT, *TURNED, *TAKEN, *normalised("qn", "q"), *KEYS, *renamed(CORE[:-1], "q", "qn")]
+    more = [node("ReduceMean", "y1", "r", axes=[-1], keepdims=1), node("Reshape", "o1 joined", "j"),
+            node("Add", "j r", "y")]  # fmt: skip
+    assert check(toolkit, [*nodes, *more]).count("MATMUL") == 1
+
+
+@pytest.mark.parametrize("op", ["Sigmoid", "Relu", "Tanh", "HardSwish"])
+@pytest.mark.parametrize("parts", [2, 4])
+def test_gates_are_cut_before_functions(toolkit: Toolkit, op: str, parts: int) -> None:
+    names = [f"g{i}" for i in range(parts)]
+    nodes = [node("MatMul", "x wide", "m"), node(op, "m", "f"), node("Split", "f", " ".join(names), axis=-1)]
+    nodes.append(node("Mul", "g0 g1", "h"))
+    nodes += [
+        node("Add", f"{'h' if i == 2 else 'h2'} g{i}", "h2" if i < parts - 1 else "h3")
+        for i in range(2, parts)
+    ]
+    nodes.append(node("Neg", "h" if parts == 2 else "h3", "y"))
+    made = check(toolkit, nodes)
+    assert made.count("MATMUL") == parts and not {"SPLIT", "SLICE"} & {*made}
+
+
+def test_parts_that_overlap_are_not_computed_twice(toolkit: Toolkit) -> None:
+    nodes = [node("MatMul", "x wide", "m"), node("Tanh", "m", "f"), node("Slice", "f 0 half last", "g0"),
+             node("Slice", "f 1 more last", "g1"), node("Add", "g0 g1", "y")]  # fmt: skip
+    made = check(toolkit, nodes, X, {"half": np.array([40]), "more": np.array([41])})
+    assert made.count("UNARY") == 1
+
+
+def masked(*masks: Any) -> list[Any]:
+    """Attention whose scores are seen in six dimensions, as with positions of rows and columns."""
+    return [*PRODUCT, *TURNED, *TAKEN, *KEYS, CORE[0], node("Reshape", "z pairs", "z6"), *masks,
+            node("Reshape", "a2 scores", "z7"), node("Softmax", "z7", "p", axis=-1), *CORE[2:]]  # fmt: skip
+
+
+ROWS = [
+    node("ReduceMean", "x", "r0", axes=[-1], keepdims=1),
+    node("Reshape", "r0 rows", "r"),
+    node("Reshape", "r0 columns", "c"),
+]
+SHAPES = {"rows": np.array([BATCH, 1, 4, 4, 1, 1]), "columns": np.array([BATCH, 1, 1, 1, 4, 4])}
+
+
+def test_several_masks_are_one(toolkit: Toolkit) -> None:
+    nodes = masked(*ROWS, node("Add", "z6 r", "a1"), node("Add", "a1 c", "a2"))
+    made = check(toolkit, nodes, X, SHAPES)
+    assert "SOFTMAX" not in made and made.count("ATTENTION") == 1
+
+
+def test_rows_and_columns_of_all_heads(toolkit: Toolkit) -> None:
+    shapes = {"rows": np.array([BATCH, HEADS, 4, 4, 4, 1]), "columns": np.array([BATCH, HEADS, 4, 4, 1, 4])}
+    nodes = [
+        node("MatMul", "x pos", "r0"),
+        node("Reshape", "r0 rows", "r"),
+        node("Reshape", "r0 columns", "c"),
+    ]
+    nodes = masked(*nodes, node("Add", "z6 r", "a1"), node("Add", "a1 c", "a2"))
+    made = check(toolkit, nodes, X, {"pos": numbers((WIDTH, HEADS * 4), 8), **shapes})
+    assert "SOFTMAX" not in made and made.count("ATTENTION") == 1
+
+
+def test_a_constant_and_a_computed_mask(toolkit: Toolkit) -> None:
+    nodes = [*PRODUCT, *TURNED, *TAKEN, *KEYS, CORE[0], node("Add", "z bias", "a1"),
+             node("ReduceMean", "x", "r0", axes=[-1], keepdims=1), node("Reshape", "r0 keys", "c"),
+             node("Add", "a1 c", "a2"), node("Softmax", "a2", "p", axis=-1), *CORE[2:]]  # fmt: skip
+    made = check(toolkit, nodes, X, {"keys": np.array([BATCH, 1, 1, TOKENS])})
+    assert "SOFTMAX" not in made and made.count("ATTENTION") == 1
+
+
+@examples(25)
+@given(
+    extents=st.lists(st.integers(1, 5), min_size=5, max_size=7),
+    ones=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=7, max_size=7),
+    op=st.sampled_from(["Add", "Sub", "Mul", "Div"]),
+    constant=st.booleans(),
+)
+def test_more_than_four_dimensions(
+    toolkit: Toolkit, extents: list[int], ones: list[tuple[bool, bool]], op: str, constant: bool
+) -> None:
+    left = [1 if one else n for n, (one, _) in zip(extents, ones, strict=False)]
+    right = [1 if one else n for n, (_, one) in zip(extents, ones, strict=False)]
+    x = (2, math.prod(left))
+    nodes = [
+        node("Slice", "x 0 1 0", "h"),
+        node("Reshape", "h left", "l"),
+        node(op, "l r", "z"),
+        node("Neg", "z", "y"),
+    ]
+    r = numbers(right, 9) + np.float32(3)
+    if not constant:
+        nodes[2:2] = [node("Mul", "given one", "r")]
+    check(toolkit, nodes, x, {"left": np.array(left), "r" if constant else "given": r, "one": np.float32(1)})
+
+
+@pytest.mark.parametrize(("tokens", "batches"), [(4096, 8), (4356, 9), (4099, 1)])
+def test_more_rows_than_local_memory_takes(toolkit: Toolkit, tokens: int, batches: int) -> None:
+    """4099 is a prime: it stays as it is."""
+    nodes = [node("LayerNormalization", "x scale", "n", axis=-1), node("MatMul", "n v", "m"),
+             node("Relu", "m", "f"), node("Add", "f x", "y")]  # fmt: skip
+    known = {"v": numbers((SIZE, SIZE), 11)}
+    proto = make_model(nodes, {"x": (1, tokens, SIZE)}, ["y"], {"scale": CONSTANTS["scale"], **known})
+    _, built = build_graph(from_proto(proto), toolkit=toolkit)
+    made = {each.op: built.model.value(each.outputs[0]).fixed for each in built.model.nodes}
+    assert made["MatMul"] == (batches, tokens // batches, SIZE)
+    check(toolkit, nodes, (1, tokens, SIZE), known)

@@ -1,0 +1,202 @@
+"""Parts of the columns of a product, cut out before what is done to all of them alike.
+
+Queries, keys and values are often one product, of which a transpose brings each part to the front before it
+is taken; gates are halves of what went through a function. Cut out first, they are parts of columns of a
+product with constants, which then makes each by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from user_layers.onnx.model import Array, Model, Node, Value
+from user_layers.onnx.views import RESHAPES, cut_of
+
+Shape = tuple[int, ...]
+_CUTS = ("Split", "Slice", "Gather")
+_OF_COLUMNS = ("Add", "Sub", "Mul", "Div")
+_FUNCTIONS = ("Relu", "Gelu", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Mish", "Softplus", "Swish")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a node cuts out of a transposed value. end: the value that is made of it; first, count: along the
+    dimension that is cut; dropped: that is one element, and gone; reader: the node, by its first output."""
+
+    end: str
+    first: int
+    count: int
+    dropped: bool
+    reader: str
+
+
+@dataclass
+class _Pass:
+    model: Model
+    constants: dict[str, Array] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+    instead: dict[str, list[Node]] = field(default_factory=dict)
+
+    def done(self) -> Model:
+        constants = {**self.model.constants, **self.constants}
+        return self.model.with_instead(self.instead, constants, {**self.model.values, **self.values})
+
+    def shape(self, name: str) -> Shape | None:
+        value = self.model.value(name)
+        return value.fixed if value.dtype == np.float32 else None
+
+    def constant(self, name: str, numbers: Sequence[int]) -> str:
+        self.constants[name] = np.array(numbers, np.int64)
+        return name
+
+    def made(self, name: str, shape: Shape) -> str:
+        self.values[name] = Value(name, shape, np.dtype(np.float32))
+        return name
+
+    def columns(self, source: str, end: str, first: int, count: int) -> Node:
+        """`end`: some columns of a value."""
+        given = [
+            self.constant(f"{end}:{what}", [n])
+            for what, n in (("from", first), ("to", first + count), ("along", -1))
+        ]
+        return Node("Slice", "", "", (source, *given), (end,))
+
+
+def cut_before_transposes(model: Model) -> Model:
+    """Put cuts of columns in the place of those of a transposed product with constants, and transposes of
+    each part behind them."""
+    pass_ = _Pass(model)
+    for node in model.nodes:
+        if node.is_a("Transpose"):
+            _cut_before(pass_, model.makers.get(node.inputs[0]), node)
+        elif node.is_a("Reshape"):
+            _cut_before(pass_, node, None)
+    return pass_.done()
+
+
+def cut_before_functions(model: Model) -> Model:
+    """Put cuts of columns before a function of elements of a product with constants."""
+    pass_ = _Pass(model)
+    for node in model.nodes:
+        if node.op in _FUNCTIONS and node.is_known and len(node.inputs) == len(node.outputs) == 1:
+            _cut_argument(pass_, node)
+    return pass_.done()
+
+
+def _cut_before(pass_: _Pass, view: Node | None, turn: Node | None) -> None:
+    """Cut what is seen by a view, and then perhaps transposed, before that."""
+    model = pass_.model
+    if view is None or not view.is_a("Reshape") or len(view.inputs) != 2:
+        return
+    source, target, seen = view.inputs[0], model.constants.get(view.inputs[1]), view.outputs[0]
+    whole, split = pass_.shape(source), pass_.shape(seen)
+    if target is None or whole is None or split is None or 0 in split or not is_product(model, source):
+        return
+    order, last = list(range(len(split))), seen
+    if turn is not None:
+        order, last = [int(i) for i in turn.attributes.get("perm", order[::-1])], turn.outputs[0]
+    after = pass_.shape(last)
+    passed = (source, seen) if turn is not None else (source,)
+    if after is None or last in model.results or any(model.only_reader(one) is None for one in passed):
+        return
+    cuts = _parts(pass_, last, after)
+    if cuts is None:
+        return
+    axis, parts = order[cuts[0]], cuts[1]
+    start = next((d for d in range(len(split)) if math.prod(split[d:]) == whole[-1]), len(split))
+    if axis < start or math.prod(split[start:axis]) != 1:
+        return  # what is cut out are no columns that lie together
+    width = math.prod(split[axis + 1 :])
+    known = [split[d] if n == 0 and d >= start else int(n) for d, n in enumerate(target)]
+    pass_.instead |= {name: [] for name in (seen, last)}
+    for part in parts:
+        cut = pass_.made(f"{part.end}:columns", (*whole[:-1], part.count * width))
+        nodes = [pass_.columns(source, cut, part.first * width, part.count * width)]
+        kept = slice(axis, axis + 1) if part.dropped else slice(0, 0)
+        extents, numbers, rest = list(split), list(known), list(order)
+        extents[axis] = numbers[axis] = part.count
+        del extents[kept], numbers[kept]
+        if part.dropped:
+            rest = [d - (d > axis) for d in order if d != axis]
+        straight = rest == list(range(len(rest)))
+        parted = part.end if straight else pass_.made(f"{part.end}:parted", tuple(extents))
+        nodes.append(Node("Reshape", "", "", (cut, pass_.constant(f"{parted}:as", numbers)), (parted,)))
+        if not straight:
+            nodes.append(Node("Transpose", "", "", (parted,), (part.end,), {"perm": rest}))
+        pass_.instead.setdefault(part.reader, []).extend(nodes)
+
+
+def _parts(pass_: _Pass, name: str, shape: Shape) -> tuple[int, list[_Part]] | None:
+    """The dimension along which all readers of a value cut it, and what they cut out."""
+    model, found, axes, squeezes = pass_.model, list[_Part](), set[int](), list[str]()
+    for reader in model.consumers.get(name, ()):
+        if not reader.is_a(*_CUTS) or reader.inputs[0] != name or name in reader.inputs[1:]:
+            return None
+        for made in reader.makes:
+            after = pass_.shape(made)
+            cut = cut_of(model, reader, made, shape, after) if after is not None else None
+            if cut is None or after is None:
+                return None
+            axis, first, count = cut
+            without, one = shape[:axis] + shape[axis + 1 :], (*shape[:axis], count, *shape[axis + 1 :])
+            if after not in (without, one) or first + count > shape[axis]:
+                return None
+            axes.add(axis)
+            end, dropped = made, len(after) < len(shape)
+            squeeze = model.only_reader(made) if count == 1 and not dropped else None
+            if squeeze is not None and squeeze.is_a(*RESHAPES) and pass_.shape(squeeze.outputs[0]) == without:
+                end, dropped = squeeze.outputs[0], True
+                squeezes.append(end)
+            found.append(_Part(end, first, count, dropped, reader.outputs[0]))
+    if len(axes) != 1 or len(found) < 2:
+        return None
+    pass_.instead |= {name: [] for name in squeezes}
+    return axes.pop(), found
+
+
+def is_product(model: Model, name: str) -> bool:
+    """Whether a value is a product with a constant matrix, perhaps with constants of its columns."""
+    while (node := model.makers.get(name)) is not None and node.is_plain and len(node.inputs) == 2:
+        given = [model.constants[one] for one in node.inputs if one in model.constants]
+        if node.op == "MatMul":
+            return node.inputs[1] in model.constants and len(given) == 1 and given[0].ndim == 2
+        if node.op not in _OF_COLUMNS or len(given) != 1 or given[0].ndim > 1:
+            return False
+        name = next(one for one in node.inputs if one not in model.constants)
+        if model.only_reader(name) is None:
+            return False
+    return False
+
+
+def _cut_argument(pass_: _Pass, node: Node) -> None:
+    model, source, made = pass_.model, node.inputs[0], node.outputs[0]
+    maker, shape, readers = model.makers.get(source), pass_.shape(made), model.consumers.get(made, ())
+    if maker is None or maker.op != "MatMul" or not maker.is_known or shape is None or made in model.results:
+        return
+    if model.only_reader(source) is None or pass_.shape(source) != shape or len(maker.inputs) < 2:
+        return
+    if maker.inputs[1] not in model.constants or model.constants[maker.inputs[1]].ndim != 2:
+        return
+    cuts: list[tuple[str, int, int]] = []
+    for reader in readers:
+        if not reader.is_a("Split", "Slice") or reader.inputs[0] != made:
+            return
+        for end in reader.makes:
+            after = pass_.shape(end)
+            cut = cut_of(model, reader, end, shape, after) if after is not None else None
+            if cut is None or cut[0] != len(shape) - 1:
+                return
+            cuts.append((end, *cut[1:]))
+    if not cuts or sum(count for *_, count in cuts) > shape[-1]:
+        return  # what is cut out twice would be computed twice
+    pass_.instead |= {reader.outputs[0]: [] for reader in readers}
+    nodes: list[Node] = []
+    for end, first, count in cuts:
+        part = pass_.made(f"{end}:columns", (*shape[:-1], count))
+        nodes.append(pass_.columns(source, part, first, count))
+        nodes.append(Node(node.op, node.domain, node.name, (part,), (end,), node.attributes))
+    pass_.instead[made] = nodes
