@@ -158,6 +158,68 @@ def test_nothing_is_moved_for_attention(toolkit: Toolkit, name: str, dynamic: bo
     assert sorted(made) == sorted(["ATTENTION", *["NORM"] * norms, *["MATMUL"] * products])
 
 
+def rotated(made: str, x: str) -> list[Any]:
+    """Halves of heads that are turned, as language models do it."""
+    return [
+        node("Slice", f"{x} 0 half last", f"{x}a"),
+        node("Slice", f"{x} half size last", f"{x}b"),
+        node("Neg", f"{x}b", f"{x}n"),
+        node("Concat", f"{x}n {x}a", f"{x}c", axis=-1),
+        node("Mul", f"{x}c sin", f"{x}s"),
+        node("Mul", f"{x} cos", f"{x}d"),
+        node("Add", f"{x}d {x}s", made),
+    ]
+
+
+@pytest.mark.parametrize("keys", [HEADS, 1])
+def test_parts_that_are_turned(toolkit: Toolkit, keys: int) -> None:
+    """Rotary embedding of parts of one product, with as many heads of keys as of queries, or one."""
+    heads = HEADS + 2 * keys
+    nodes = [
+        node("MatMul", "x w", "m"),
+        node("Reshape", "m split", "s"),
+        node("Slice", "s 0 first two", "q1"),
+        node("Slice", "s first second two", "k1"),
+        node("Slice", "s second end two", "v1"),
+        *(node("Transpose", f"{n}1", n, perm=[0, 2, 1, 3]) for n in "qkv"),
+        *rotated("qr", "q"),
+        *rotated("kr", "k"),
+        node("Transpose", "kr", "kt", perm=[0, 1, 3, 2]),
+        *renamed(CORE, "q", "qr"),
+    ]
+    more = {
+        "w": numbers((WIDTH, heads * SIZE), 12),
+        "split": np.array([BATCH, TOKENS, heads, SIZE]),
+        "first": np.array([HEADS]),
+        "second": np.array([HEADS + keys]),
+        "end": np.array([heads]),
+        "two": np.array([2]),
+        "half": np.array([SIZE // 2]),
+        "size": np.array([SIZE]),
+        "sin": numbers((TOKENS, SIZE), 13),
+        "cos": numbers((TOKENS, SIZE), 14),
+    }
+    made = check(toolkit, nodes, X, more)
+    assert made.count("ATTENTION") == 1 and not {"SLICE", "SPLIT", "CONCAT", "TRANSPOSE"} & {*made}
+
+
+def test_what_lies_beside_queries(toolkit: Toolkit) -> None:
+    """One product for attention and for what is done beside it: each part is made by itself."""
+    nodes = [
+        node("MatMul", "x wide", "m"),
+        node("Split", "m", "g q1 k1 v1", axis=-1),
+        *(node("Reshape", f"{n}1 heads", f"{n}2") for n in "qkv"),
+        *(node("Transpose", f"{n}2", n, perm=[0, 2, 1, 3]) for n in "qkv"),
+        *KEYS,
+        *CORE[:-1],
+        node("Reshape", "o1 joined", "a"),
+        node("Relu", "g", "r"),
+        node("Add", "a r", "y"),
+    ]
+    made = check(toolkit, nodes, X, {"heads": np.array([BATCH, TOKENS, HEADS, SIZE])})
+    assert made.count("ATTENTION") == 1 and made.count("MATMUL") == 4 and "SPLIT" not in made
+
+
 def test_parts_between_others_stay(toolkit: Toolkit) -> None:
     """Channels of q, k and v that take turns are no columns that lie together."""
     nodes = [*PRODUCT, node("Reshape", "y1 within", "s"), node("Transpose", "s", "t", perm=[3, 0, 2, 1, 4])]
@@ -258,6 +320,26 @@ def test_more_than_four_dimensions(
     if not constant:
         nodes[2:2] = [node("Mul", "given one", "r")]
     check(toolkit, nodes, x, {"left": np.array(left), "r" if constant else "given": r, "one": np.float32(1)})
+
+
+@pytest.mark.parametrize(("windows", "rows", "seen"), [(8, 48, (6, 64)), (32, 4, (2, 64)), (2, 64, (2, 64))])
+def test_rows_of_windows_fill_the_lanes(
+    toolkit: Toolkit, windows: int, rows: int, seen: tuple[int, int]
+) -> None:
+    """Of each of two pictures, so that a dynamic net may get one."""
+    known = {
+        "view": np.array([-1, rows, SIZE]),
+        "back": np.array([2, -1, SIZE]),
+        "v": numbers((SIZE, SIZE), 11),
+    }
+    nodes = [node("Reshape", "x view", "u"), node("MatMul", "u v", "m"), node("Tanh", "m", "t"),
+             node("Reshape", "t back", "y")]  # fmt: skip
+    shape = (2, windows // 2 * rows, SIZE)
+    proto = make_model([*nodes[:-1], node("Neg", "t", "y")], {"x": shape}, ["y"], known)
+    _, built = build_graph(from_proto(proto), toolkit=toolkit)
+    made = {each.op: built.model.value(each.outputs[0]).fixed for each in built.model.nodes}
+    assert made["MatMul"] == made["Tanh"] == (*seen, SIZE)
+    check(toolkit, nodes, shape, known, dynamic=True)
 
 
 @pytest.mark.parametrize(("tokens", "batches"), [(4096, 8), (4356, 9), (4099, 1)])

@@ -284,14 +284,16 @@ class _Fusion:
             return
         candidates: list[list[Heads]] = []
         first = list(found.before)
-        shared = {} if more else shared_heads(self.model, (found.key, node.inputs[1]), shape, scores[-1])
+        shared, times = dict[str, list[Heads]](), 0
+        if not more:
+            shared, times = shared_heads(self.model, (found.key, node.inputs[1]), shape, scores[-1])
         for name, tokens, size, turned in (
             (found.query, shape[-2], None, False),
             (found.key, scores[-1], None, True),
             (node.inputs[1], scores[-1], shape[-1], False),
         ):
             if name in shared:
-                candidates.append([shared[name][0]])
+                candidates.append(shared[name])
                 continue
             last = (lambda a: a.swapaxes(-1, -2)) if turned else (lambda a: a)
             seen: list[Heads] = []
@@ -322,21 +324,28 @@ class _Fusion:
         if more and _words_mixed(query.view.shape[-2], scores[-1], size, shape[-1], heads) > LOCAL_BYTES // 4:
             return
         if shared:
-            more = {"shared": shared[found.key][1]}
+            more = {"shared": times}
         self._write(node, found, operands, mask, shape, more or {}, first)
 
     def _operands(self, candidates: list[list[Heads]]) -> list[Heads]:
         """The operands as views of what lies furthest back. But where that is a product with constants of
         which something else is cut out, too, the parts, each of which the product then makes by itself."""
-        last = [seen[-1].view for seen in candidates]
-        passed = {name for view in last for name in view.nodes}
+        passed = {name for seen in candidates for name in seen[-1].view.nodes}
+        passed = {name for name in passed if len(self.model.makers[name].makes) == 1}
+        passed |= {one.view.source for seen in candidates for one in seen}
         found: list[Heads] = []
         for seen in candidates:
             source = seen[-1].view.source
             parts = [one for one in seen[:-1] if self._is_cut(one.view.source, source)]
-            others = any(passed.isdisjoint(node.outputs) for node in self.model.consumers.get(source, ()))
-            found.append(parts[-1] if parts and others and is_product(self.model, source) else seen[-1])
+            apart = parts and is_product(self.model, source) and self._is_read_beside(source, passed)
+            found.append(parts[-1] if apart else seen[-1])
         return found
+
+    def _is_read_beside(self, name: str, passed: set[str]) -> bool:
+        """Whether more is made of a value than these."""
+        consumers = self.model.consumers
+        made = [one for node in consumers.get(name, ()) for one in node.makes if one not in passed]
+        return any(node.outputs[0] not in passed for one in made for node in consumers.get(one, ()))
 
     def _is_cut(self, name: str, source: str) -> bool:
         maker = self.model.makers.get(name)

@@ -17,20 +17,23 @@ from user_layers.onnx.model import Array, Model, Node, Value
 from user_layers.onnx.views import RESHAPES, cut_of
 
 Shape = tuple[int, ...]
-_CUTS = ("Split", "Slice", "Gather")
+_CUTS = ("Split", "Slice", "Gather", "GatherND")
 _OF_COLUMNS = ("Add", "Sub", "Mul", "Div")
 _FUNCTIONS = ("Relu", "Gelu", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Mish", "Softplus", "Swish")
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What a node cuts out of a transposed value. end: the value that is made of it; first, count: along the
-    dimension that is cut; dropped: that is one element, and gone; reader: the node, by its first output."""
+    """What a node cuts out of a value that is seen in more dimensions, and perhaps transposed. end: the value
+    that is made of it; first, count, axis: along which of these dimensions; dropped: that is one element, and
+    gone; order: of the dimensions, as they were; reader: the node, by its first output."""
 
     end: str
     first: int
     count: int
+    axis: int
     dropped: bool
+    order: tuple[int, ...]
     reader: str
 
 
@@ -67,14 +70,12 @@ class _Pass:
 
 
 def cut_before_transposes(model: Model) -> Model:
-    """Put cuts of columns in the place of those of a transposed product with constants, and transposes of
-    each part behind them."""
+    """Put cuts of columns in the place of those of a product with constants that is seen in more dimensions,
+    and perhaps transposed; and transposes of each part behind them."""
     pass_ = _Pass(model)
     for node in model.nodes:
-        if node.is_a("Transpose"):
-            _cut_before(pass_, model.makers.get(node.inputs[0]), node)
-        elif node.is_a("Reshape"):
-            _cut_before(pass_, node, None)
+        if node.is_a("Reshape") and len(node.inputs) == 2:
+            _cut_before(pass_, node)
     return pass_.done()
 
 
@@ -87,75 +88,89 @@ def cut_before_functions(model: Model) -> Model:
     return pass_.done()
 
 
-def _cut_before(pass_: _Pass, view: Node | None, turn: Node | None) -> None:
+def _cut_before(pass_: _Pass, view: Node) -> None:
     """Cut what is seen by a view, and then perhaps transposed, before that."""
     model = pass_.model
-    if view is None or not view.is_a("Reshape") or len(view.inputs) != 2:
-        return
     source, target, seen = view.inputs[0], model.constants.get(view.inputs[1]), view.outputs[0]
     whole, split = pass_.shape(source), pass_.shape(seen)
-    if target is None or whole is None or split is None or 0 in split or not is_product(model, source):
+    if target is None or whole is None or split is None or 0 in split or seen in model.results:
         return
-    order, last = list(range(len(split))), seen
-    if turn is not None:
-        order, last = [int(i) for i in turn.attributes.get("perm", order[::-1])], turn.outputs[0]
-    after = pass_.shape(last)
-    passed = (source, seen) if turn is not None else (source,)
-    if after is None or last in model.results or any(model.only_reader(one) is None for one in passed):
+    if model.only_reader(source) is None or not is_product(model, source):
         return
-    cuts = _parts(pass_, last, after)
-    if cuts is None:
+    found = _Cuts(pass_)
+    straight = list(range(len(split)))
+    for reader in model.consumers.get(seen, ()):
+        turned = reader.outputs[0]
+        order = [int(i) for i in reader.attributes.get("perm", straight[::-1])]
+        if not reader.is_a("Transpose"):
+            fits = found.add(reader, seen, straight)
+        else:
+            fits = turned not in model.results and all(
+                found.add(one, turned, order) for one in model.consumers.get(turned, ())
+            )
+            found.gone.append(turned)
+        if not fits:
+            return
+    axes = {part.axis for part in found.parts}
+    if len(axes) != 1 or len(found.parts) < 2:
         return
-    axis, parts = order[cuts[0]], cuts[1]
-    start = next((d for d in range(len(split)) if math.prod(split[d:]) == whole[-1]), len(split))
+    axis = axes.pop()
+    start = next((d for d in straight if math.prod(split[d:]) == whole[-1]), len(split))
     if axis < start or math.prod(split[start:axis]) != 1:
         return  # what is cut out are no columns that lie together
     width = math.prod(split[axis + 1 :])
     known = [split[d] if n == 0 and d >= start else int(n) for d, n in enumerate(target)]
-    pass_.instead |= {name: [] for name in (seen, last)}
-    for part in parts:
+    pass_.instead |= {name: [] for name in (seen, *found.gone)}
+    for part in found.parts:
         cut = pass_.made(f"{part.end}:columns", (*whole[:-1], part.count * width))
         nodes = [pass_.columns(source, cut, part.first * width, part.count * width)]
         kept = slice(axis, axis + 1) if part.dropped else slice(0, 0)
-        extents, numbers, rest = list(split), list(known), list(order)
+        extents, numbers, rest = list(split), list(known), list(part.order)
         extents[axis] = numbers[axis] = part.count
         del extents[kept], numbers[kept]
         if part.dropped:
-            rest = [d - (d > axis) for d in order if d != axis]
-        straight = rest == list(range(len(rest)))
-        parted = part.end if straight else pass_.made(f"{part.end}:parted", tuple(extents))
+            rest = [d - (d > axis) for d in part.order if d != axis]
+        turns = rest != list(range(len(rest)))
+        parted = pass_.made(f"{part.end}:parted", tuple(extents)) if turns else part.end
         nodes.append(Node("Reshape", "", "", (cut, pass_.constant(f"{parted}:as", numbers)), (parted,)))
-        if not straight:
+        if turns:
             nodes.append(Node("Transpose", "", "", (parted,), (part.end,), {"perm": rest}))
         pass_.instead.setdefault(part.reader, []).extend(nodes)
 
 
-def _parts(pass_: _Pass, name: str, shape: Shape) -> tuple[int, list[_Part]] | None:
-    """The dimension along which all readers of a value cut it, and what they cut out."""
-    model, found, axes, squeezes = pass_.model, list[_Part](), set[int](), list[str]()
-    for reader in model.consumers.get(name, ()):
-        if not reader.is_a(*_CUTS) or reader.inputs[0] != name or name in reader.inputs[1:]:
-            return None
+@dataclass
+class _Cuts:
+    """What is cut out of a value that is seen in more dimensions. gone: what goes beside the cuts."""
+
+    pass_: _Pass
+    parts: list[_Part] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+
+    def add(self, reader: Node, name: str, order: list[int]) -> bool:
+        """Whether a node cuts out parts along a dimension. order: of the dimensions of what it reads."""
+        model, shape = self.pass_.model, self.pass_.shape(name)
+        if not reader.is_a(*_CUTS) or reader.inputs[0] != name or name in reader.inputs[1:] or shape is None:
+            return False
         for made in reader.makes:
-            after = pass_.shape(made)
+            after = self.pass_.shape(made)
             cut = cut_of(model, reader, made, shape, after) if after is not None else None
             if cut is None or after is None:
-                return None
+                return False
             axis, first, count = cut
             without, one = shape[:axis] + shape[axis + 1 :], (*shape[:axis], count, *shape[axis + 1 :])
             if after not in (without, one) or first + count > shape[axis]:
-                return None
-            axes.add(axis)
+                return False
             end, dropped = made, len(after) < len(shape)
             squeeze = model.only_reader(made) if count == 1 and not dropped else None
-            if squeeze is not None and squeeze.is_a(*RESHAPES) and pass_.shape(squeeze.outputs[0]) == without:
+            if (
+                squeeze is not None
+                and squeeze.is_a(*RESHAPES)
+                and self.pass_.shape(squeeze.outputs[0]) == without
+            ):
                 end, dropped = squeeze.outputs[0], True
-                squeezes.append(end)
-            found.append(_Part(end, first, count, dropped, reader.outputs[0]))
-    if len(axes) != 1 or len(found) < 2:
-        return None
-    pass_.instead |= {name: [] for name in squeezes}
-    return axes.pop(), found
+                self.gone.append(end)
+            self.parts.append(_Part(end, first, count, order[axis], dropped, tuple(order), reader.outputs[0]))
+        return True
 
 
 def is_product(model: Model, name: str) -> bool:

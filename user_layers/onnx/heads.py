@@ -55,20 +55,21 @@ def heads_of(view: View, batch: int, heads: int) -> Heads | None:
 
 def shared_heads(
     model: Model, operands: tuple[str, str], shape: tuple[int, ...], keys: int
-) -> dict[str, tuple[Heads, int]]:
-    """Keys and values of which several heads of queries have one, and how many; none where each has its own,
-    or where that is not so of both. operands: transposed keys, and values; shape: of the result."""
+) -> tuple[dict[str, list[Heads]], int]:
+    """Keys and values of which several heads of queries have one, as views of what lies nearest first, and
+    how many; none where each has its own, or where that is not so of both. operands: transposed keys, and
+    values; shape: of the result."""
     batch, heads = batch_and_heads(shape)
-    found: dict[str, tuple[Heads, int]] = {}
+    found: dict[str, list[tuple[Heads, int]]] = {}
     if operands[0] == operands[1] or len(shape) < 3:
-        return {}
+        return {}, 0
     for name, turned in zip(operands, (True, False), strict=True):
         own = model.value(name).fixed
         if own is None or name in model.constants:
-            return {}
+            return {}, 0
         whole = (*shape[:-2], *own[-2:])
         if not broadcasts(own, whole):
-            return {}
+            return {}, 0
 
         def last(a: Array, whole: tuple[int, ...] = whole, turned: bool = turned) -> Array:
             a = np.broadcast_to(a, whole)
@@ -77,8 +78,12 @@ def shared_heads(
         for view, times in _given_often(model, name, last, own != whole):
             one = heads_of(view, batch, heads // times) if view.shape[-2] == keys else None
             if one is not None:
-                found[name] = one, times
-    return found if len(found) == 2 and len({times for _, times in found.values()}) == 1 else {}
+                found.setdefault(name, []).append((one, times))
+    furthest = {seen[-1][1] for seen in found.values()}
+    if len(found) != 2 or len(furthest) != 1:
+        return {}, 0
+    (times,) = furthest
+    return {name: [one for one, often in seen if often == times] for name, seen in found.items()}, times
 
 
 def _given_often(model: Model, name: str, last: Step, repeats: bool) -> Iterator[tuple[View, int]]:

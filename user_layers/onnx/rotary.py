@@ -23,6 +23,7 @@ import numpy.typing as npt
 from user_layers.onnx.fold import needed
 from user_layers.onnx.model import Array, Model, Node, Value
 from user_layers.onnx.terms import Region, Term, region_of, terms_of
+from user_layers.onnx.views import cut_of
 from user_layers.onnx.work import DDR_BYTES, PRODUCT_MACS
 
 _MOVED = 1.4  # cycles for an element of heads that are taken apart and put together again
@@ -102,9 +103,10 @@ def _region(model: Model, last: str) -> Region | None:
 
 
 def _turn(model: Model, last: str, region: Region) -> _Turn | None:
-    found = _of_columns(model, last, region.sources[0])
-    if found is not None:
-        return found
+    for source in (*region.sources, *region.inside[:0:-1]):
+        found = _of_columns(model, last, source)
+        if found is not None:
+            return found
     shape = model.value(last).fixed
     for source in (*region.inside[1:], *region.sources):
         terms = terms_of(model, last, source) if model.value(source).fixed == shape else None
@@ -178,8 +180,17 @@ def _short(array: Array) -> Array:
 
 
 def _product(model: Model, name: str) -> _Product | None:
-    """The product with weights behind which, or behind whose bias, a value is."""
+    """The product with weights behind which, or behind whose bias, a value is; or of which it is a part."""
     node, bias = model.makers.get(name), None
+    if node is not None and node.is_a("Slice"):
+        before, after = (model.value(one).fixed for one in (node.inputs[0], name))
+        cut = cut_of(model, node, name, before, after) if before and after else None
+        whole = _product(model, node.inputs[0])
+        if whole is None or cut is None or before is None or cut[0] != len(before) - 1:
+            return None
+        columns = slice(cut[1], cut[1] + cut[2])
+        bias = whole.bias[columns] if whole.bias is not None else None
+        return _Product(whole.node, whole.weights[:, columns], bias)
     if node is not None and node.is_a("Add"):
         sums = [one for one in node.inputs if one not in model.constants]
         numbers = [model.constants[one] for one in node.inputs if one in model.constants]

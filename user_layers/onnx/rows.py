@@ -25,6 +25,7 @@ from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
 _NORMS = ("LayerNormalization", "RMSNormalization", UNIT_ROWS)
 _BINARY = ("Add", "Sub", "Mul", "Div")
 _MOST_ROWS = 512  # of a batch: few enough for several slices
+_MORE = 1.1  # times as many rows in the lanes as before make up for the views
 
 
 def join_rows(model: Model) -> Model:
@@ -35,6 +36,7 @@ def join_rows(model: Model) -> Model:
     nodes: list[Node] = []
     joined: set[str] = set()
     viewed: set[str] = set()
+    batch = _batch(model)
 
     def view(source: str, made: str, shape: tuple[int, ...], old: tuple[int, ...]) -> None:
         target = f"{made}:shape"
@@ -43,14 +45,14 @@ def join_rows(model: Model) -> Model:
         nodes.append(Node("Reshape", "", "", (source, target), (made,)))
 
     for node in model.nodes:
-        sources = _sources(model, node, joined)
+        sources = _sources(model, node, joined, batch)
         if sources is None:
             nodes.append(node)
             continue
         (output,) = node.makes
         inputs = list(node.inputs)
         for source in sources:
-            shape = _joined(model.value(source).fixed or ())
+            shape = _joined(model.value(source).fixed or (), batch)
             name = f"{source}:rows"
             if name not in viewed:
                 viewed.add(name)
@@ -63,10 +65,10 @@ def join_rows(model: Model) -> Model:
                 constants[inputs[i]] = constants[given].reshape(-1)
         shape = model.value(output).fixed or ()
         name = f"{output}:rows"
-        values[name] = Value(name, _joined(shape), np.dtype(np.float32))
+        values[name] = Value(name, _joined(shape, batch), np.dtype(np.float32))
         attributes = {**node.attributes, **({"axis": -1} if node.op in _NORMS else {})}
         nodes.append(replace(node, inputs=tuple(inputs), outputs=(name,), attributes=attributes, proto=None))
-        view(name, output, shape, _joined(shape))
+        view(name, output, shape, _joined(shape, batch))
         joined.add(output)
         viewed.add(name)
     if not joined:
@@ -74,9 +76,22 @@ def join_rows(model: Model) -> Model:
     return needed(without_detours(replace(model, nodes=tuple(nodes), constants=constants, values=values)))
 
 
-def _joined(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _batch(model: Model) -> int:
+    """Of the model's inputs; 0 where they have none in common."""
+    extents = {(value.fixed or (0,))[0] for value in model.inputs if value.fixed != ()}
+    return extents.pop() if len(extents) == 1 else 0
+
+
+def _joined(shape: tuple[int, ...], batch: int) -> tuple[int, ...]:
     rows = math.prod(shape[1:-1])
     parts = parts_of(rows)
+    if parts == 1 and batch and shape[0] > batch and shape[0] % batch == 0:
+        # Windows, and the like: whole pictures have as many rows when a dynamic net gets fewer of them.
+        each = shape[0] // batch * rows
+        counts = [n for n in range(NPU_NUM // 2, _MOST_ROWS + 1) if each % n == 0]
+        best = max(counts, key=lambda n: (_use(n), -n), default=rows)
+        if _use(best) > _MORE * _use(rows):
+            return batch * each // best, best, shape[-1]
     return shape[0] * parts, rows // parts, shape[-1]
 
 
@@ -89,12 +104,12 @@ def parts_of(rows: int) -> int:
     return max(counts, key=lambda n: (_use(rows // n), -n), default=1)
 
 
-def _sources(model: Model, node: Node, joined: set[str]) -> tuple[str, ...] | None:
+def _sources(model: Model, node: Node, joined: set[str], batch: int) -> tuple[str, ...] | None:
     """The values whose rows a node works on, where it is to work on joined ones; None else."""
     if not node.is_known or len(node.makes) != 1 or node.captured:
         return None
     made = model.value(node.outputs[0])
-    if made.fixed is None or not _gains(made.fixed) or made.dtype != np.float32:
+    if made.fixed is None or not _gains(made.fixed, batch) or made.dtype != np.float32:
         return None
     sources = tuple(dict.fromkeys(name for name in node.inputs if name and name not in model.constants))
     shapes = [model.value(name).fixed or () for name in sources]
@@ -125,13 +140,13 @@ def is_row(array: Array, shape: tuple[int, ...]) -> bool:
     return array.size == 1 or (array.size == shape[-1] and array.shape[-1] == shape[-1])
 
 
-def _gains(shape: tuple[int, ...]) -> bool:
+def _gains(shape: tuple[int, ...], batch: int) -> bool:
     """Whether lanes hold more rows of joined dimensions."""
     if len(shape) < 3 or min(shape) < 1:
         return False
     rows = math.prod(shape[1:-1])
-    if rows > CHANNELS_MAX:
-        return parts_of(rows) > 1
+    if rows > CHANNELS_MAX or _joined(shape, batch)[0] != shape[0]:
+        return _joined(shape, batch)[0] != shape[0]
     return len(shape) > 4 or (len(shape) == 4 and _use(rows) > _use(shape[1]))
 
 

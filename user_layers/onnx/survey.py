@@ -119,9 +119,9 @@ def _layered(model: Model) -> Model:
     # their own for all that follows. Heads are turned by products before attention follows them back to
     # theirs; what is stacked otherwise is put in order.
     model = keep_tokens(put_places_first(nest_concatenations(take_pixels(model))))
-    model = order_by_products(turn_heads(model))
-    # Queries, keys and values lie apart, and normalised, before attention follows them back.
-    model = rows_before_transposes(fuse_patterns(cut_before_transposes(part_transposes(model)), OF_ROWS))
+    # Queries, keys and values lie apart before that; what is normalised of them, too.
+    model = order_by_products(turn_heads(cut_before_transposes(part_transposes(model))))
+    model = rows_before_transposes(fuse_patterns(model, OF_ROWS))
     model = fold_edges(fuse_patterns(fuse_attention(weights_first(model))))
     # Behind edges, which become pads. Branches become one convolution; then channels are picked where a
     # convolution cannot make them apart; then convolutions by phases, whose kernels have no idle taps.
