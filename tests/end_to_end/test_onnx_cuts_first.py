@@ -113,6 +113,10 @@ WITHOUT_MOVES: dict[str, list[Any]] = {
         *PRODUCT, *TURNED, *TAKEN, *normalised("qn", "q"), *normalised("kn", "k"),
         node("Transpose", "kn", "kt", perm=[0, 1, 3, 2]), *renamed(CORE, "q", "qn"),
     ],
+    "columns between one another, cut before they are transposed": [
+        *PRODUCT, node("Reshape", "y1 within", "s"), node("Transpose", "s", "t", perm=[3, 0, 2, 1, 4]),
+        *TAKEN, *normalised("qn", "q"), *KEYS, *renamed(CORE, "q", "qn"),
+    ],
     "cut before they are transposed": [
         *PRODUCT, node("Reshape", "y1 open", "s"),
         *(node("Gather", f"s at{i}", f"{n}0", axis=2) for i, n in enumerate("qkv")),
@@ -218,13 +222,6 @@ def test_what_lies_beside_queries(toolkit: Toolkit) -> None:
     ]
     made = check(toolkit, nodes, X, {"heads": np.array([BATCH, TOKENS, HEADS, SIZE])})
     assert made.count("ATTENTION") == 1 and made.count("MATMUL") == 4 and "SPLIT" not in made
-
-
-def test_parts_between_others_stay(toolkit: Toolkit) -> None:
-    """Channels of q, k and v that take turns are no columns that lie together."""
-    nodes = [*PRODUCT, node("Reshape", "y1 within", "s"), node("Transpose", "s", "t", perm=[3, 0, 2, 1, 4])]
-    made = check(toolkit, [*nodes, *TAKEN, *normalised("qn", "q"), *KEYS, *renamed(CORE, "q", "qn")])
-    assert made.count("MATMUL") == 1 and "TRANSPOSE" in made
 
 
 def test_what_others_read_stays(toolkit: Toolkit) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -51,6 +51,9 @@ class _Pass:
     def shape(self, name: str) -> Shape | None:
         value = self.model.value(name)
         return value.fixed if value.dtype == np.float32 else None
+
+    def width(self, name: str) -> int:
+        return (self.shape(name) or (0,))[-1]
 
     def constant(self, name: str, numbers: Sequence[int]) -> str:
         self.constants[name] = np.array(numbers, np.int64)
@@ -116,14 +119,23 @@ def _cut_before(pass_: _Pass, view: Node) -> None:
         return
     axis = axes.pop()
     start = next((d for d in straight if math.prod(split[d:]) == whole[-1]), len(split))
-    if axis < start or math.prod(split[start:axis]) != 1:
-        return  # what is cut out are no columns that lie together
-    width = math.prod(split[axis + 1 :])
+    if axis < start:
+        return
+    places = np.arange(whole[-1]).reshape(split[start:])
+    columns = [
+        places.take(range(one.first, one.first + one.count), axis - start).ravel() for one in found.parts
+    ]
+    if sum(map(len, columns)) > whole[-1]:
+        return  # what is cut out twice would be computed twice
+    firsts = [int(one[0]) for one in columns]
+    if any(np.diff(one).max(initial=1) != 1 for one in columns):  # they lie between one another
+        source = _ordered(pass_, source, np.concatenate(columns))
+        firsts = [sum(map(len, columns[:k])) for k in range(len(columns))]
     known = [split[d] if n == 0 and d >= start else int(n) for d, n in enumerate(target)]
     pass_.instead |= {name: [] for name in (seen, *found.gone)}
-    for part in found.parts:
-        cut = pass_.made(f"{part.end}:columns", (*whole[:-1], part.count * width))
-        nodes = [pass_.columns(source, cut, part.first * width, part.count * width)]
+    for part, first, count in zip(found.parts, firsts, map(len, columns), strict=True):
+        cut = pass_.made(f"{part.end}:columns", (*whole[:-1], count))
+        nodes = [pass_.columns(source, cut, first, count)]
         kept = slice(axis, axis + 1) if part.dropped else slice(0, 0)
         extents, numbers, rest = list(split), list(known), list(part.order)
         extents[axis] = numbers[axis] = part.count
@@ -171,6 +183,25 @@ class _Cuts:
                 self.gone.append(end)
             self.parts.append(_Part(end, first, count, order[axis], dropped, tuple(order), reader.outputs[0]))
         return True
+
+
+def _ordered(pass_: _Pass, name: str, order: Array) -> str:
+    """A product with its columns in another order, under another name."""
+    model, made = pass_.model, f"{name}:ordered"
+    node = model.makers[name]
+    inputs = list(node.inputs)
+    for k, given in enumerate(node.inputs):
+        constant = model.constants.get(given)
+        if constant is None:
+            if node.op != "MatMul":
+                inputs[k] = _ordered(pass_, given, order)
+        elif constant.ndim:
+            own = np.broadcast_to(constant, (*constant.shape[:-1], pass_.width(name)))[..., order]
+            inputs[k] = f"{made}:{k}"
+            pass_.constants[inputs[k]] = np.ascontiguousarray(own)
+    pass_.made(made, (*(pass_.shape(name) or ())[:-1], len(order)))
+    pass_.instead[name] = [replace(node, inputs=tuple(inputs), outputs=(made,), proto=None)]
+    return made
 
 
 def is_product(model: Model, name: str) -> bool:
