@@ -222,3 +222,40 @@ def test_the_faster_way_is_taken(toolkit: Toolkit) -> None:
     faster, slower = (float(part.replace(",", "")) for part in re.findall(r"[\d,]+\d", told[0]))
     assert faster < 0.6 * slower
     np.testing.assert_array_equal(found[1], found[2])
+
+
+@pytest.mark.parametrize("tokens", [16, 13])
+@pytest.mark.parametrize("shape", [(1, 0, 8), (0, 8), (1, 0, 1), (0, 1)])
+def test_constants_of_each_token(toolkit: Toolkit, tokens: int, shape: tuple[int, ...]) -> None:
+    """What is multiplied and added to each token in fp32 (rotary embedding) is cut as the tokens are; 0 in a
+    shape are the tokens."""
+    x = integers((1, tokens, 8), "int8")
+    random = np.random.default_rng(tokens)
+    graph = net(toolkit, {"x": x}, [SCALE])
+    graph.add_const("w", random.integers(-60, 61, (8, 8, 1, 1)).astype(np.int8))
+    name = "x"
+
+    def add(op: str, more: list[str], values: dict[str, Any]) -> None:
+        nonlocal name
+        (name,) = graph.add_tpu_layer(op, [name, *more], values, [f"t{len(graph.nodes)}"])
+
+    for _ in range(2):
+        add("TPU_TURN", [], {"height": 0, "width": 0})
+        add("TPU_CONV_INT8", ["w"], CONV)
+        add("TPU_TURN", [], {"height": 0, "width": 0})
+        add("TPU_DEQUANTIZE", [], {})
+        for op in (2, 0):
+            own = random.standard_normal([n or tokens for n in shape]).astype(np.float32)
+            add("TPU_BINARY", [graph.add_const(f"c{len(graph.nodes)}", own)], {"binary_op": op})
+        add("TPU_QUANTIZE", [], {"dtype": DTYPE["int8"], "scale": SCALE})
+    graph.add_output(name)
+    strips = in_strips(graph, graph.resolve())
+    assert strips is not None
+    found = strips.resolve()
+    binaries = [node for node in found.nodes if node.op.op == "TPU_BINARY"]
+    assert len(binaries) == 4 and all(found.tensors[node.outputs[0]].shape[0] == 4 for node in binaries)
+    graph.compile(opt=0)
+    (wanted,) = graph.run({"x": x})
+    for opt in (0, 2):
+        strips.compile(opt=opt)
+        np.testing.assert_array_equal(strips.run({"x": x})[0], wanted)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from firmware_sim.wire import DType, StoreMode
-from user_layers.compiler.strips_tokens import on_tokens
+from user_layers.compiler.strips_tokens import of_all, of_each, on_tokens
 from user_layers.graph import BINARY_MUL, GraphBuilder
 from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net
@@ -295,7 +295,13 @@ class _Writing:
     def _cut(self, node: LayerNode, way: _Way) -> None:
         """A layer on strips."""
         above = int(self._rows[node.outputs[0]] * way.ratio)
-        inputs = [self._operand(name, above, way) for name in node.inputs]
+        tokens = node.outputs[0] in self._known.tokens
+        inputs = [
+            self._numbers(name, above)
+            if tokens and self._is_of_each(node, name)
+            else self._operand(name, above, way)
+            for name in node.inputs
+        ]
         outputs = [self._free(name, "strips") for name in node.outputs]
         if way.values is None:
             self._made.add_node(node, inputs, outputs)
@@ -322,6 +328,22 @@ class _Writing:
                 "TPU_STRIPS_HALO", [own], {**values, "fill": way.fill}, [self._halos[key]]
             )
         return self._halos[key]
+
+    def _is_of_each(self, node: LayerNode, name: str) -> bool:
+        """Whether an operand is a constant with numbers for each token."""
+        known = self._net.tensors[name].data is not None and not of_all(self._net, name)
+        return known and of_each(self._net, name, self._net.tensors[node.outputs[0]].shape[1])
+
+    def _numbers(self, name: str, rows: int) -> str:
+        """Strips of a constant with numbers for each token; behind the last one are ones."""
+        if (name, rows) not in self._strips:
+            one = self._net.tensors[name]
+            assert one.data is not None
+            whole = np.ones((_SLOTS * rows, one.shape[-1]), np.float32)
+            whole[: one.shape[-2]] = np.frombuffer(one.data, np.float32).reshape(one.shape[-2:])
+            own = self._free(name, "strips")
+            self._strips[name, rows] = self._made.add_const(own, whole.reshape(_SLOTS, rows, -1))
+        return self._strips[name, rows]
 
     def _strip(self, name: str, rows: int, repeat: int = 0) -> str:
         """A tensor's strips, which are cut from it where nobody made them."""

@@ -70,15 +70,28 @@ def _tokens_of(graph: GraphBuilder, net: Net, node: LayerNode) -> list[str]:
     shape = net.tensors[output].shape
     if any(net.tensors[name].shape != shape for name in inputs):
         return []
-    constants = [net.tensors[name].shape for name in node.inputs if name not in inputs]
+    constants = [name for name in node.inputs if name not in inputs]
     if op in _CONVERTING:
         return [source, output]
-    if op in _EACH_ALONE and all(len(one) < 2 or one[-2] == 1 for one in constants):
+    if op in _EACH_ALONE and all(of_all(net, one) or of_each(net, one, shape[1]) for one in constants):
         return [*inputs, output]
     last = values.get("axis", 0) % _RANK == _RANK - 1
     if (op == "TPU_NORM" and values["groups"] == 0 and last) or (op == "TPU_SCALE_SHIFT" and last):
         return [*inputs, output]
     return []
+
+
+def of_all(net: Net, name: str) -> bool:
+    """Whether a constant beside tokens is the same for all of them."""
+    shape = net.tensors[name].shape
+    return len(shape) < _RANK - 1 or shape[-2] == 1
+
+
+def of_each(net: Net, name: str, tokens: int) -> bool:
+    """Whether a constant has numbers for each of so many tokens: positions, rotary embedding."""
+    one = net.tensors[name]
+    shape = (1,) * (_RANK - len(one.shape)) + one.shape
+    return len(shape) == _RANK and shape[:-1] == (1, tokens) and one.dtype is DType.FP32
 
 
 def _turned(net: Net, source: str, output: str) -> list[str]:
