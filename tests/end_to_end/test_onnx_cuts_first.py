@@ -294,6 +294,50 @@ def test_a_constant_and_a_computed_mask(toolkit: Toolkit) -> None:
     assert "SOFTMAX" not in made and made.count("ATTENTION") == 1
 
 
+@pytest.mark.parametrize("added", ["", "slopes", "slopes bias", "one bias"])
+def test_scores_of_batches_and_heads_as_one_dimension(toolkit: Toolkit, added: str) -> None:
+    """As BLOOM writes them, with slopes of each head."""
+    masks = added.split()
+    nodes = [
+        *PRODUCT,
+        *TURNED,
+        *TAKEN,
+        node("Reshape", "q batches", "q1"),
+        node("Reshape", "k batches", "k1"),
+        node("Transpose", "k1", "k2", perm=[0, 2, 1]),
+        node("MatMul", "q1 k2", "z1"),
+        node("Mul", "z1 half", "z2"),
+        *(node("Add", f"z2 {name}", "z3") for name in masks[:1]),
+        node("Reshape", f"{'z3' if masks else 'z2'} scores", "z4"),
+        *(node("Add", f"z4 {name}", "z5") for name in masks[1:]),
+        node("Softmax", "z5" if masks[1:] else "z4", "p", axis=-1),
+        *CORE[2:],
+    ]
+    more = {
+        "half": np.float32(0.5),
+        "slopes": numbers((BATCH * HEADS, 1, TOKENS), 15),
+        "one": numbers((1, TOKENS, TOKENS), 16),
+    }
+    assert check(toolkit, nodes, X, more) == ["MATMUL", "ATTENTION"]
+
+
+def test_weights_of_batches_and_heads_as_one_dimension(toolkit: Toolkit) -> None:
+    nodes = [
+        *PRODUCT,
+        *TURNED,
+        *TAKEN,
+        *KEYS,
+        *CORE[:2],
+        node("Reshape", "p flat", "p1"),
+        node("Reshape", "v batches", "v1"),
+        node("MatMul", "p1 v1", "o0"),
+        node("Reshape", "o0 expanded", "o"),
+        *CORE[3:],
+    ]
+    made = check(toolkit, nodes, X, {"flat": np.array([BATCH * HEADS, TOKENS, TOKENS])})
+    assert "SOFTMAX" not in made and made.count("ATTENTION") == 1
+
+
 @examples(25)
 @given(
     extents=st.lists(st.integers(1, 5), min_size=5, max_size=7),

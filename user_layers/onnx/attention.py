@@ -167,7 +167,7 @@ class _Fusion:
             node = self._alone(name, "Add", "Mul", "Div", "Where", "Reshape", "MatMul")
             shape = self.model.value(name).fixed
             late = factor != 1 or bool(scales)  # what is added would be multiplied, too
-            if node is None or shape is None or (late and node.op not in ("Mul", "Div", "MatMul")):
+            if node is None or shape is None or (late and node.op in ("Add", "Where")):
                 return None
             if node.op == "MatMul":
                 added = masks.name(name)

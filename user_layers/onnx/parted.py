@@ -1,6 +1,5 @@
-"""Transposes of dimensions that a view before them joins and one behind them parts again: transposes of the
-dimensions themselves. So exporters of PyTorch write the keys of attention; what attention sees through views
-does not go through DDR."""
+"""Batches and heads that views make one dimension, for a transpose or a product: transposes and products of
+both dimensions. So exporters of PyTorch write attention; what it sees through views is not moved in DDR."""
 
 from __future__ import annotations
 
@@ -9,9 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from user_layers.onnx.model import Model, Node
+from user_layers.onnx.fold import needed
+from user_layers.onnx.model import Model, Node, Value
 
 Shape = tuple[int, ...]
+_JOINED = 3  # dimensions of matrices with batches and heads in one
 
 
 def part_transposes(model: Model) -> Model:
@@ -33,6 +34,49 @@ def part_transposes(model: Model) -> Model:
             made = replace(turn, inputs=first.inputs[:1], outputs=last.outputs, attributes={"perm": order})
             instead[last.outputs[0]] = [replace(made, proto=None)]
     return model.with_instead(instead, model.constants, model.values)
+
+
+def part_products(model: Model) -> Model:
+    """Put products of values with two dimensions before those of the matrices in the place of products whose
+    operands are seen with one, and a view behind it."""
+    values, constants = dict(model.values), dict(model.constants)
+    instead: dict[str, list[Node]] = {}
+    for node in model.nodes:
+        made = node.outputs[0] if node.is_a("MatMul") else ""
+        shape = model.value(made).fixed if made else None
+        if shape is None or len(shape) != _JOINED or model.value(made).dtype != np.float32:
+            continue
+        left, right = (_before_joined(model, name) for name in node.inputs)
+        if left is None or right is None or left[1] != right[1]:
+            continue
+        name, nodes, inputs = f"{made}:apart", list[Node](), list[str]()
+        for k, (source, lead, turned) in enumerate((left, right)):
+            inputs.append(f"{name}:{k}" if turned else source)
+            if turned:
+                rows = model.value(node.inputs[k]).fixed or ()
+                values[inputs[k]] = Value(inputs[k], (*lead, *rows[1:]), np.dtype(np.float32))
+                nodes.append(Node("Transpose", "", "", (source,), (inputs[k],), {"perm": [0, 1, 3, 2]}))
+        values[name] = Value(name, (*left[1], *shape[1:]), np.dtype(np.float32))
+        constants[f"{name}:as"] = np.array([-1, *shape[1:]], np.int64)
+        nodes.append(replace(node, inputs=tuple(inputs), outputs=(name,), proto=None))
+        instead[made] = [*nodes, Node("Reshape", "", "", (name, f"{name}:as"), (made,))]
+    return needed(model.with_instead(instead, constants, values)) if instead else model
+
+
+def _before_joined(model: Model, name: str) -> tuple[str, Shape, bool] | None:
+    """What an operand with batches and heads in one dimension was with two: that value, both, and whether its
+    matrices are transposed on the way."""
+    maker, turned = model.makers.get(name), False
+    if maker is not None and maker.is_a("Transpose"):
+        if [int(i) for i in maker.attributes.get("perm", ())] != [0, 2, 1]:
+            return None
+        maker, turned = model.makers.get(maker.inputs[0]), True
+    if maker is None or not maker.is_a("Reshape"):
+        return None
+    before, after = (model.value(one).fixed for one in (maker.inputs[0], maker.outputs[0]))
+    if before is None or after is None or len(before) != _JOINED + 1 or before[2:] != after[1:]:
+        return None
+    return maker.inputs[0], before[:2], turned
 
 
 def _alone(model: Model, node: Node, op: str, before: str) -> Node | None:

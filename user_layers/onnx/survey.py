@@ -30,7 +30,7 @@ from user_layers.onnx.lower import Converter, Lowering
 from user_layers.onnx.merged import merge_dimensions
 from user_layers.onnx.model import DOMAIN, Model, Node
 from user_layers.onnx.nested import nest_concatenations
-from user_layers.onnx.parted import part_transposes
+from user_layers.onnx.parted import part_products, part_transposes
 from user_layers.onnx.partition import Reason
 from user_layers.onnx.parts import split_convolutions
 from user_layers.onnx.patterns import OF_ROWS, fuse_patterns
@@ -120,7 +120,7 @@ def _layered(model: Model) -> Model:
     # theirs; what is stacked otherwise is put in order.
     model = keep_tokens(put_places_first(nest_concatenations(take_pixels(model))))
     # Queries, keys and values lie apart before that; what is normalised of them, too.
-    model = order_by_products(turn_heads(cut_before_transposes(part_transposes(model))))
+    model = order_by_products(turn_heads(cut_before_transposes(part_transposes(part_products(model)))))
     model = rows_before_transposes(fuse_patterns(model, OF_ROWS))
     model = fold_edges(fuse_patterns(fuse_attention(weights_first(model))))
     # Behind edges, which become pads. Branches become one convolution; then channels are picked where a
