@@ -207,6 +207,37 @@ def test_parts_that_are_turned(toolkit: Toolkit, keys: int) -> None:
     assert made.count("ATTENTION") == 1 and not {"SLICE", "SPLIT", "CONCAT", "TRANSPOSE"} & {*made}
 
 
+def test_a_part_of_each_head_that_is_turned(toolkit: Toolkit) -> None:
+    """Half of a head's elements are turned, the others stay: heads are cut nowhere."""
+    more = {
+        "heads": np.array([BATCH, TOKENS, HEADS, SIZE]),
+        **{name: np.array([n]) for name, n in (("quarter", SIZE // 4), ("half", SIZE // 2), ("size", SIZE))},
+        "cos": numbers((TOKENS, SIZE // 2), 13),
+        "sin": numbers((TOKENS, SIZE // 2), 14),
+    }
+    nodes = []
+    for i, n in enumerate("qkv"):
+        more[f"w{i}"] = numbers((WIDTH, WIDTH), 15 + i)
+        nodes.append(node("MatMul", f"x w{i}", f"{n}1"))
+        nodes.append(node("Reshape", f"{n}1 heads", f"{n}2"))
+        nodes.append(node("Transpose", f"{n}2", n, perm=[0, 2, 1, 3]))
+        if n == "v":
+            continue
+        nodes.append(node("Slice", f"{n} 0 half last", f"{n}a"))
+        nodes.append(node("Slice", f"{n} half size last", f"{n}b"))
+        nodes.append(node("Slice", f"{n}a 0 quarter last", f"{n}c"))
+        nodes.append(node("Slice", f"{n}a quarter half last", f"{n}d"))
+        nodes.append(node("Neg", f"{n}d", f"{n}e"))
+        nodes.append(node("Concat", f"{n}e {n}c", f"{n}f", axis=-1))
+        nodes.append(node("Mul", f"{n}a cos", f"{n}g"))
+        nodes.append(node("Mul", f"{n}f sin", f"{n}h"))
+        nodes.append(node("Add", f"{n}g {n}h", f"{n}i"))
+        nodes.append(node("Concat", f"{n}i {n}b", f"{n}r", axis=-1))
+    nodes += [node("Transpose", "kr", "kt", perm=[0, 1, 3, 2]), *renamed(CORE, "q", "qr")]
+    made = check(toolkit, nodes, X, more)
+    assert made.count("ATTENTION") == 1 and not {"SLICE", "SPLIT", "CONCAT", "TRANSPOSE"} & {*made}
+
+
 def test_what_lies_beside_queries(toolkit: Toolkit) -> None:
     """One product for attention and for what is done beside it: each part is made by itself."""
     nodes = [

@@ -119,7 +119,7 @@ def _cut_before(pass_: _Pass, view: Node) -> None:
         return
     axis = axes.pop()
     start = next((d for d in straight if math.prod(split[d:]) == whole[-1]), len(split))
-    if axis < start:
+    if axis < start or (axis == len(split) - 1 > 2 and not _are_thirds(found.parts, split[-1])):
         return
     places = np.arange(whole[-1]).reshape(split[start:])
     columns = [
@@ -148,6 +148,14 @@ def _cut_before(pass_: _Pass, view: Node) -> None:
         if turns:
             nodes.append(Node("Transpose", "", "", (parted,), (part.end,), {"perm": rest}))
         pass_.instead.setdefault(part.reader, []).extend(nodes)
+
+
+def _are_thirds(parts: Sequence[_Part], extent: int) -> bool:
+    """Whether elements of heads are cut into queries, keys and values. What else is cut out of heads is put
+    together again (rotary embedding of a part of each), and stays there."""
+    return sorted((part.first, part.count) for part in parts) == [
+        (i * extent // 3, extent // 3) for i in range(3)
+    ]
 
 
 @dataclass
