@@ -322,3 +322,23 @@ def test_a_factor_of_channels_may_come_first(toolkit: Toolkit) -> None:
         found.append(done.graph.run({"x": net.x})[0])
     assert all(np.array_equal(one, found[0]) for one in found)
     assert compared(want, found[0]).sqnr > 28
+
+
+def test_parts_of_a_product_stay_together(toolkit: Toolkit) -> None:
+    """Those that a model's product is made in, NAME and NAME:1, stay in fp32 by one name."""
+    net = Net(toolkit, (1, 16, 24))
+    made = [
+        net.graph.add_tpu_layer(
+            "TPU_MATMUL",
+            ["x", net.constant(24, 16), net.constant(16)],
+            None,
+            [f"made{k}"],
+            name=name,
+        )[0]
+        for k, name in enumerate(("qkv", "qkv:1", "qkv:x", "other"))
+    ]
+    for name in made:
+        net.graph.add_output(name)
+    done = quantise(net.graph, net.table(), QuantiseOptions(("qkv",)))
+    asked = {row.layer for row in done.rows if row.reason is not None and row.reason.startswith("asked for")}
+    assert asked == {"qkv", "qkv:1"}

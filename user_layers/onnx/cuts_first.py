@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from user_layers.onnx.model import Array, Model, Node, Value
+from user_layers.onnx.model import Array, Model, Node, Rewriting, Value
 from user_layers.onnx.views import RESHAPES, cut_of
 
 Shape = tuple[int, ...]
@@ -38,16 +38,7 @@ class _Part:
 
 
 @dataclass
-class _Pass:
-    model: Model
-    constants: dict[str, Array] = field(default_factory=dict)
-    values: dict[str, Value] = field(default_factory=dict)
-    instead: dict[str, list[Node]] = field(default_factory=dict)
-
-    def done(self) -> Model:
-        constants = {**self.model.constants, **self.constants}
-        return self.model.with_instead(self.instead, constants, {**self.model.values, **self.values})
-
+class _Pass(Rewriting):
     def shape(self, name: str) -> Shape | None:
         value = self.model.value(name)
         return value.fixed if value.dtype == np.float32 else None
@@ -79,7 +70,7 @@ def cut_before_transposes(model: Model) -> Model:
     for node in model.nodes:
         if node.is_a("Reshape") and len(node.inputs) == 2:
             _cut_before(pass_, node)
-    return pass_.done()
+    return pass_.rewritten()
 
 
 def cut_before_functions(model: Model) -> Model:
@@ -88,7 +79,7 @@ def cut_before_functions(model: Model) -> Model:
     for node in model.nodes:
         if node.op in _FUNCTIONS and node.is_known and len(node.inputs) == len(node.outputs) == 1:
             _cut_argument(pass_, node)
-    return pass_.done()
+    return pass_.rewritten()
 
 
 def _cut_before(pass_: _Pass, view: Node) -> None:

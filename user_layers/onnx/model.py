@@ -189,3 +189,19 @@ class Model:
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
+
+
+@dataclass
+class Rewriting:
+    """A model while a pass goes through it. constants, values: what is new; instead: what is put in the place
+    of a node, by its first output."""
+
+    model: Model
+    constants: dict[str, Array] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+    instead: dict[str, list[Node]] = field(default_factory=dict)
+
+    def rewritten(self) -> Model:
+        """The model with all that."""
+        constants = {**self.model.constants, **self.constants}
+        return self.model.with_instead(self.instead, constants, {**self.model.values, **self.values})

@@ -4,13 +4,13 @@ which has a layer for local memory. So is any transpose that turns matrices."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from user_layers.onnx.columns import without_detours
 from user_layers.onnx.fold import needed
-from user_layers.onnx.model import DOMAIN, Array, Model, Node, Value
+from user_layers.onnx.model import DOMAIN, Model, Node, Rewriting, Value
 from user_layers.onnx.views import RESHAPES
 
 TURN = "Turn"  # an operation of this compiler alone; its layer is TPU_TURN
@@ -25,23 +25,14 @@ def turn_tokens(model: Model) -> Model:
 
 
 @dataclass
-class _Pass:
-    model: Model
-    instead: dict[str, list[Node]] = field(
-        default_factory=dict
-    )  # by the first output of the node that was there
-    constants: dict[str, Array] = field(default_factory=dict)
-    values: dict[str, Value] = field(default_factory=dict)
-
+class _Pass(Rewriting):
     def done(self) -> Model:
         """The model with all of them."""
         for node in self.model.nodes:
             self._try(node)
         if not self.instead:
             return self.model
-        constants = {**self.model.constants, **self.constants}
-        values = {**self.model.values, **self.values}
-        return needed(without_detours(self.model.with_instead(self.instead, constants, values)))
+        return needed(without_detours(self.rewritten()))
 
     def _try(self, node: Node) -> None:
         if not node.is_a("Transpose"):

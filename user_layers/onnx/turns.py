@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from user_layers.onnx.channels import Moved, moved, to_the_end
-from user_layers.onnx.model import Array, Model, Node, Value
+from user_layers.onnx.model import Model, Node, Rewriting, Value
 
 Shape = tuple[int, ...]
 
@@ -26,22 +26,11 @@ def turn_narrow(model: Model) -> Model:
     for node in model.nodes:
         if not pass_.behind(node):
             pass_.before(node)
-    return pass_.done()
+    return pass_.rewritten()
 
 
 @dataclass
-class _Pass:
-    """The model under way. instead: what is put in the place of a node, by its first output."""
-
-    model: Model
-    constants: dict[str, Array] = field(default_factory=dict)
-    values: dict[str, Value] = field(default_factory=dict)
-    instead: dict[str, list[Node]] = field(default_factory=dict)
-
-    def done(self) -> Model:
-        constants = {**self.model.constants, **self.constants}
-        return self.model.with_instead(self.instead, constants, {**self.model.values, **self.values})
-
+class _Pass(Rewriting):
     def behind(self, first: Node) -> bool:
         """A transpose of channels to the end goes behind the product that leaves least."""
         rank = to_the_end(self.model, first)

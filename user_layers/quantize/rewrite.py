@@ -7,6 +7,7 @@ stays as it is. Tensors are converted where one side needs the other's numbers, 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -325,6 +326,7 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
 
     net = as_given(graph, table)
     _check_names(net, options)
+    options = _with_parts(net, options)
     known = table.for_tensors(net.tensors).ranges
     if known and not known.keys() & net.tensors.keys():
         raise UsageError(
@@ -432,6 +434,12 @@ def _reason(state: Rewriting, site: Site) -> str | None:
     if any(math.prod(state.info(name).shape) == 0 for name in site.node.inputs):
         return "no elements"
     return found(state, site)
+
+
+def _with_parts(net: Net, options: QuantiseOptions) -> QuantiseOptions:
+    """With the other parts of products that were made in parts, NAME:1 and so on, to stay in fp32 too."""
+    parts = [node.name for node in net.nodes if re.sub(r":\d+$", "", node.name) in options.fp32]
+    return replace(options, fp32=tuple(dict.fromkeys((*options.fp32, *parts))))
 
 
 def _check_names(net: Net, options: QuantiseOptions) -> None:
