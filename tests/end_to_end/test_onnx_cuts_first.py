@@ -255,6 +255,13 @@ def test_what_lies_beside_queries(toolkit: Toolkit) -> None:
     assert made.count("ATTENTION") == 1 and made.count("MATMUL") == 4 and "SPLIT" not in made
 
 
+def test_parts_whose_operand_is_long_stay(toolkit: Toolkit) -> None:
+    """Each part would read rows of 64 elements again, to move 16 less."""
+    nodes = [*PRODUCT, *TURNED, *TAKEN, *normalised("qn", "q"), *KEYS, *renamed(CORE, "q", "qn")]
+    made = check(toolkit, nodes, (BATCH, TOKENS, 64), {"w": numbers((64, 3 * WIDTH), 17)})
+    assert made.count("MATMUL") == 1
+
+
 def test_what_others_read_stays(toolkit: Toolkit) -> None:
     """The product itself is read, too: it is made once."""
     nodes = [*PRODUCT, *TURNED, *TAKEN, *normalised("qn", "q"), *KEYS, *renamed(CORE[:-1], "q", "qn")]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.chip import ALIGN_BYTES, LOCAL_BYTES, NPU_NUM
-from user_layers.onnx.cuts_first import is_product
+from user_layers.onnx.cuts_first import rows_of_product
 from user_layers.onnx.heads import Heads, batch_and_heads, heads_of, shared_heads
 from user_layers.onnx.masks import Masks
 from user_layers.onnx.model import DOMAIN, Array, Model, Node, Value
@@ -337,7 +337,7 @@ class _Fusion:
         for seen in candidates:
             source = seen[-1].view.source
             parts = [one for one in seen[:-1] if self._is_cut(one.view.source, source)]
-            apart = parts and is_product(self.model, source) and self._is_read_beside(source, passed)
+            apart = parts and rows_of_product(self.model, source) and self._is_read_beside(source, passed)
             found.append(parts[-1] if apart else seen[-1])
         return found
 

@@ -7,6 +7,7 @@ more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -58,7 +59,13 @@ def _parts(model: Model, node: Node) -> list[tuple[str, int, int]] | None:
     counts = [count for _, _, count in found]
     if any(count % 2 for count in counts) and shape[-1] % 2 == 0:  # rows of odd length are slower
         return None
-    return found if (len(found) - 1) * given[-1] < _MOVES * sum(counts) else None
+    return found if pays(counts, given[-1]) else None
+
+
+def pays(counts: Sequence[int], inner: int) -> bool:
+    """Whether a product for each part, of so many columns, moves less; inner: elements of a row that each
+    reads again."""
+    return (len(counts) - 1) * inner < _MOVES * sum(counts)
 
 
 def _with_part(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from user_layers.onnx.column_parts import pays
 from user_layers.onnx.model import Array, Model, Node, Rewriting, Value
 from user_layers.onnx.views import RESHAPES, cut_of
 
@@ -89,7 +90,8 @@ def _cut_before(pass_: _Pass, view: Node) -> None:
     whole, split = pass_.shape(source), pass_.shape(seen)
     if target is None or whole is None or split is None or 0 in split or seen in model.results:
         return
-    if model.only_reader(source) is None or not is_product(model, source):
+    inner = rows_of_product(model, source)
+    if model.only_reader(source) is None or not inner:
         return
     found = _Cuts(pass_)
     straight = list(range(len(split)))
@@ -116,7 +118,7 @@ def _cut_before(pass_: _Pass, view: Node) -> None:
     columns = [
         places.take(range(one.first, one.first + one.count), axis - start).ravel() for one in found.parts
     ]
-    if sum(map(len, columns)) > whole[-1]:
+    if sum(map(len, columns)) > whole[-1] or not pays([len(one) for one in columns], inner):
         return  # what is cut out twice would be computed twice
     firsts = [int(one[0]) for one in columns]
     if any(np.diff(one).max(initial=1) != 1 for one in columns):  # they lie between one another
@@ -203,18 +205,20 @@ def _ordered(pass_: _Pass, name: str, order: Array) -> str:
     return made
 
 
-def is_product(model: Model, name: str) -> bool:
-    """Whether a value is a product with a constant matrix, perhaps with constants of its columns."""
+def rows_of_product(model: Model, name: str) -> int:
+    """Rows of the constant matrix that a value is a product with, perhaps with constants of its columns; 0
+    where it is none."""
     while (node := model.makers.get(name)) is not None and node.is_plain and len(node.inputs) == 2:
         given = [model.constants[one] for one in node.inputs if one in model.constants]
         if node.op == "MatMul":
-            return node.inputs[1] in model.constants and len(given) == 1 and given[0].ndim == 2
+            fits = node.inputs[1] in model.constants and len(given) == 1 and given[0].ndim == 2
+            return given[0].shape[0] if fits else 0
         if node.op not in _OF_COLUMNS or len(given) != 1 or given[0].ndim > 1:
-            return False
+            return 0
         name = next(one for one in node.inputs if one not in model.constants)
         if model.only_reader(name) is None:
-            return False
-    return False
+            return 0
+    return 0
 
 
 def _cut_argument(pass_: _Pass, node: Node) -> None:
@@ -236,7 +240,8 @@ def _cut_argument(pass_: _Pass, node: Node) -> None:
             if cut is None or cut[0] != len(shape) - 1:
                 return
             cuts.append((end, *cut[1:]))
-    if not cuts or sum(count for *_, count in cuts) > shape[-1]:
+    counts = [count for *_, count in cuts]
+    if sum(counts) > shape[-1] or not pays(counts, len(model.constants[maker.inputs[1]])):
         return  # what is cut out twice would be computed twice
     pass_.instead |= {reader.outputs[0]: [] for reader in readers}
     nodes: list[Node] = []
