@@ -35,10 +35,12 @@ def merge_branches(model: Model) -> Model:
     that are summed, where one of their kernels covers the others and nothing else reads what they make."""
     constants, values = dict(model.constants), dict(model.values)
     instead: dict[str, list[Node]] = {}
+    seen: set[str] = set()
     for root in reversed(model.nodes):
-        if not root.is_a("Add") or root.outputs[0] in instead:
+        if not root.is_a("Add") or root.outputs[0] in seen:
             continue
         sums, leaves = _terms(model, root)
+        seen.update(node.outputs[0] for node in sums)
         branches = {name: branch for name in leaves if (branch := _branch(model, name)) is not None}
         kept = list(leaves)
         nodes: list[Node] = []

@@ -100,8 +100,8 @@ def parts_of(rows: int) -> int:
     equal ones that fill the lanes; one, too, where they do not divide into such."""
     if rows <= CHANNELS_MAX:
         return 1
-    counts = [n for n in range(-(-rows // _MOST_ROWS), rows // NPU_NUM + 1) if rows % n == 0]
-    return max(counts, key=lambda n: (_use(rows // n), -n), default=1)
+    each = [n for n in range(NPU_NUM, _MOST_ROWS + 1) if rows % n == 0]
+    return rows // max(each, key=lambda n: (_use(n), n), default=rows)
 
 
 def _sources(model: Model, node: Node, joined: set[str], batch: int) -> tuple[str, ...] | None:
