@@ -108,6 +108,15 @@ def test_one_convolution(toolkit: Toolkit, group: int, dilations: list[int]) -> 
     assert check(toolkit, net) == ["CONV"]
 
 
+def test_something_is_added_to_all(toolkit: Toolkit) -> None:
+    """A constant of each channel, behind the sum."""
+    net = Net()
+    net.add(net.conv("a", (3, 3)), net.conv("b", (1, 1)), made="s")
+    net.constants["k"] = numbers((CHANNELS, 1, 1), 40)
+    net.nodes.append(node("Add", "s k", "y"))
+    assert check(toolkit, net) == ["CONV"]
+
+
 def test_strides(toolkit: Toolkit) -> None:
     net = Net()
     net.add(net.conv("a", (3, 3), strides=[2, 2]), net.conv("b", (1, 1), strides=[2, 2]))

@@ -37,7 +37,7 @@ def merge_branches(model: Model) -> Model:
     instead: dict[str, list[Node]] = {}
     seen: set[str] = set()
     for root in reversed(model.nodes):
-        if not root.is_a("Add") or root.outputs[0] in seen:
+        if not root.is_a("Add") or root.outputs[0] in seen or not _plain_sum(model, root):
             continue
         sums, leaves = _terms(model, root)
         seen.update(node.outputs[0] for node in sums)
@@ -68,7 +68,7 @@ def _terms(model: Model, root: Node) -> tuple[list[Node], list[str]]:
                 sums.append(maker)
             else:
                 leaves.append(name)
-    return sums, leaves if _plain_sum(model, root) else []
+    return sums, leaves
 
 
 def _plain_sum(model: Model, node: Node) -> bool:
