@@ -51,9 +51,13 @@ def merge_branches(model: Model) -> Model:
                 kept = [*(one for one in kept if one not in members), name]
                 instead |= {node.outputs[0]: [] for one in members for node in branches[one].gone}
         if nodes:
+            end = root.outputs[0]
+            if len(kept) == 1:  # nothing is left to add
+                nodes = [replace(nodes[0], outputs=(end,))]
+            values |= {made: replace(values[end], name=made) for node in nodes for made in node.outputs}
             instead |= {node.outputs[0]: [] for node in sums}
-            instead[root.outputs[0]] = [*nodes, *_summed(root, kept, values)]
-    return model.with_instead(_last_renamed(instead), constants, values)
+            instead[end] = [*nodes, *_summed(root, kept, values)]
+    return model.with_instead(instead, constants, values)
 
 
 def _terms(model: Model, root: Node) -> tuple[list[Node], list[str]]:
@@ -192,24 +196,12 @@ def _window(conv: Node, axes: int) -> tuple[list[int], list[int]]:
 
 
 def _summed(root: Node, terms: list[str], values: dict[str, Value]) -> list[Node]:
-    """The sum of what is left; the root's own name for it."""
+    """The sum of what is left, by the root's own name; none of one term."""
     end, nodes = root.outputs[0], list[Node]()
-    shape = values[end].shape
-    for name in terms:
-        if name.startswith(f"{end}:branches"):
-            values[name] = Value(name, shape, np.dtype(np.float32))
     so_far = terms[0]
     for i, name in enumerate(terms[1:], 1):
         made = end if i == len(terms) - 1 else f"{end}:sum{i}"
-        values.setdefault(made, Value(made, shape, np.dtype(np.float32)))
+        values[made] = replace(values[end], name=made)
         nodes.append(replace(root, inputs=(so_far, name), outputs=(made,), proto=None))
         so_far = made
     return nodes
-
-
-def _last_renamed(instead: Mapping[str, list[Node]]) -> dict[str, list[Node]]:
-    """A sum that became one convolution: that makes what the sum did."""
-    return {
-        name: [replace(nodes[0], outputs=(name,))] if len(nodes) == 1 and nodes[0].op == "Conv" else nodes
-        for name, nodes in instead.items()
-    }

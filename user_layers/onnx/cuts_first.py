@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from user_layers.onnx.channels import ONE_BY_ONE
 from user_layers.onnx.column_parts import pays
 from user_layers.onnx.model import Array, Model, Node, Rewriting, Value
 from user_layers.onnx.views import RESHAPES, cut_of
@@ -20,7 +21,6 @@ from user_layers.onnx.views import RESHAPES, cut_of
 Shape = tuple[int, ...]
 _CUTS = ("Split", "Slice", "Gather", "GatherND")
 _OF_COLUMNS = ("Add", "Sub", "Mul", "Div")
-_FUNCTIONS = ("Relu", "Gelu", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "Mish", "Softplus", "Swish")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def cut_before_functions(model: Model) -> Model:
     """Put cuts of columns before a function of elements of a product with constants."""
     pass_ = _Pass(model)
     for node in model.nodes:
-        if node.op in _FUNCTIONS and node.is_known and len(node.inputs) == len(node.outputs) == 1:
+        if node.op in ONE_BY_ONE and node.is_known and len(node.inputs) == len(node.outputs) == 1:
             _cut_argument(pass_, node)
     return pass_.rewritten()
 

@@ -22,7 +22,7 @@ from user_layers.onnx.fold import needed
 from user_layers.onnx.model import Array, Model, Node, Value
 from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
 
-_NORMS = ("LayerNormalization", "RMSNormalization", UNIT_ROWS)
+NORMS = ("LayerNormalization", "RMSNormalization", UNIT_ROWS)
 _BINARY = ("Add", "Sub", "Mul", "Div")
 _MOST_ROWS = 512  # of a batch: few enough for several slices
 _MORE = 1.1  # times as many rows in the lanes as before make up for the views
@@ -66,7 +66,7 @@ def join_rows(model: Model) -> Model:
         shape = model.value(output).fixed or ()
         name = f"{output}:rows"
         values[name] = Value(name, _joined(shape, batch), np.dtype(np.float32))
-        attributes = {**node.attributes, **({"axis": -1} if node.op in _NORMS else {})}
+        attributes = {**node.attributes, **({"axis": -1} if node.op in NORMS else {})}
         nodes.append(replace(node, inputs=tuple(inputs), outputs=(name,), attributes=attributes, proto=None))
         view(name, output, shape, _joined(shape, batch))
         joined.add(output)
@@ -119,7 +119,7 @@ def _sources(model: Model, node: Node, joined: set[str], batch: int) -> tuple[st
         right = model.constants.get(node.inputs[1])
         fits = right is not None and right.ndim == 2 and all(n in model.constants for n in node.inputs[2:])
         return sources if fits and len(sources) == 1 else None
-    if node.op in _NORMS:
+    if node.op in NORMS:
         axis = int(node.attributes.get("axis", -1))
         return sources if axis in (-1, len(made.fixed) - 1) and len(sources) == 1 else None
     if joined.isdisjoint(sources) or any(shape != made.fixed for shape in shapes):

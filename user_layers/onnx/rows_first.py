@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from user_layers.onnx.model import Model, Node, Value
-from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
+from user_layers.onnx.rows import NORMS
 from user_layers.onnx.views import RESHAPES
 
-_ROWS = ("LayerNormalization", "RMSNormalization", UNIT_ROWS)
 _BETWEEN = ("Transpose", "Mul", "Div", *RESHAPES)  # and a product that makes scores
 
 
@@ -42,7 +41,7 @@ def rows_before_transposes(model: Model) -> Model:
 
 def _of_rows(model: Model, node: Node) -> bool:
     """Whether a node normalises the last dimension of an fp32 value alone, by constants of one row."""
-    if not node.is_known or node.op not in _ROWS or len(node.outputs) != 1:
+    if not node.is_known or node.op not in NORMS or len(node.outputs) != 1:
         return False
     shape = model.value(node.inputs[0]).fixed
     given = [model.constants.get(name) for name in node.inputs[1:] if name]
