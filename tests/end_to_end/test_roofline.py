@@ -72,6 +72,16 @@ CASES: dict[str, tuple[onnx.NodeProto, Constants, Demand]] = {
         {"w": with_zeros((10, 6, 3, 3), [(3, 2), (0, 0, 1, 1)])},
         Demand(Kind.PRODUCT, 2 * 4 * 6 * 59 * 9, F * (math.prod(X) + 59 * 9), F * 2 * 10 * 4 * 6),
     ),
+    "zero_channel": (  # as before training: the model multiplies by it
+        helper.make_node("Conv", ["x", "w"], ["y"]),
+        {"w": with_zeros((10, 6, 1, 1), [(4,), *((k, slice(3, 6)) for k in range(10))])},
+        Demand(Kind.PRODUCT, 2 * 10 * PLANE * 3, F * (math.prod(X) + 30), F * 2 * 10 * PLANE),
+    ),
+    "zero": (
+        helper.make_node("Conv", ["x", "w"], ["y"]),
+        {"w": np.zeros((10, 6, 1, 1), np.float32)},
+        Demand(Kind.PRODUCT, 2 * 10 * PLANE * 6, F * (math.prod(X) + 60), F * 2 * 10 * PLANE),
+    ),
     "groups": (
         helper.make_node("Conv", ["x", "w"], ["y"], group=2),
         {"w": (10, 3, 1, 1)},

@@ -118,14 +118,19 @@ def _count(described: DescribedNet, k: int) -> int:
 
 
 def _pairs(net: Net, k: int) -> tuple[int, int]:
-    """Of a convolution's weights: the pairs of output and input channel of which any weight is not zero, and
-    the taps of each. What stands between groups that are computed together (onnx/groups.py) is no work."""
+    """Of a convolution's weights: the pairs of output and input channel that are work, and the taps of each.
+    What stands between groups that are computed together (onnx/groups.py), pairs of which all weights are
+    zero, is none; an output channel that is zero as a whole, as blocks before training end in, takes as many
+    pairs as the others on average, where there are others."""
     tensor = _plain(net.tensors[net.nodes[k].inputs[1]])
     outputs, inputs, *window = tensor.shape
     if tensor.data is None or not tensor.data:
         return outputs * inputs, math.prod(window)
-    weights = np.frombuffer(tensor.data, tensor.dtype.numpy_name).reshape(outputs * inputs, -1)
-    return int(np.count_nonzero(weights.any(axis=1))), math.prod(window)
+    weights = np.frombuffer(tensor.data, tensor.dtype.numpy_name).reshape(outputs, inputs, -1)
+    counts = weights.any(axis=2).sum(axis=1)
+    made = int(np.count_nonzero(counts))
+    pairs = round(int(counts.sum()) * outputs / made) if made else outputs * inputs
+    return pairs, math.prod(window)
 
 
 def _held(described: DescribedNet, k: int, name: str) -> int:

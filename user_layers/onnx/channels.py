@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from firmware_sim.isa.layout import CHANNELS_MAX
-from user_layers.onnx.model import DOMAIN, Array, Model, Node, Value
+from user_layers.onnx.model import ARITHMETIC, DOMAIN, Array, Model, Node, Value
 
 CHANNEL_NORM = "ChannelNormalization"  # of the channels of each position: an operation of this compiler alone
 ONE_BY_ONE = frozenset(
@@ -121,7 +121,7 @@ def moved(model: Model, node: Node, source: str, positions: int = 0) -> Moved | 
         attributes = {"epsilon": node.attributes.get("epsilon", 1e-5), "rms": int(node.op[0] == "R")}
         inputs = (source, *node.inputs[1:])
         return Moved(Node(CHANNEL_NORM, DOMAIN, node.name, inputs, (output,), attributes), {})
-    if node.op in ("Add", "Sub", "Mul", "Div") and len(node.inputs) == 2 and "axis" not in node.attributes:
+    if node.op in ARITHMETIC and len(node.inputs) == 2 and "axis" not in node.attributes:
         return _with_constant(model, node, source, output, plane)
     return None
 

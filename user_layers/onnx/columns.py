@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from user_layers.onnx.fuse import Affine, batch_normalization
-from user_layers.onnx.model import DOMAIN, Array, Model, Node
+from user_layers.onnx.model import ARITHMETIC, DOMAIN, Array, Model, Node
 from user_layers.onnx.views import RESHAPES
 
 
@@ -123,7 +123,7 @@ def _batch(model: Model, node: Node, shape: tuple[int, ...]) -> tuple[str, Affin
 
 
 def _numbers(model: Model, node: Node, shape: tuple[int, ...]) -> tuple[str, Affine] | None:
-    if node.op not in ("Add", "Sub", "Mul", "Div") or len(node.inputs) != 2 or "axis" in node.attributes:
+    if node.op not in ARITHMETIC or len(node.inputs) != 2 or "axis" in node.attributes:
         return None
     for source, name in (node.inputs, node.inputs[::-1]):
         values = model.constants.get(name)

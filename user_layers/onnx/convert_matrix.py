@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from user_layers.onnx.attention import ATTENTION
 from user_layers.onnx.channels import CHANNEL_NORM
 from user_layers.onnx.convert_elementwise import binary
 from user_layers.onnx.convert_movement import shape_param
-from user_layers.onnx.convert_window import whole, whole_planes
+from user_layers.onnx.convert_window import whole
 from user_layers.onnx.einsum import terms_of
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Array, Node
@@ -130,24 +131,28 @@ def reduce(to: Lowering, node: Node) -> None:
         to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
         return
     keep = int(node.attributes.get("keepdims", 1)) or not to.shape(node.outputs[0])
-    planes = len(to.shape(node.inputs[0])) == 4 and {axis % 4 for axis in axes} == {2, 3}
-    if planes and keep and node.op in _PLANES:
-        _planes(to, node)
+    if len(to.shape(node.inputs[0])) == 4 and {axis % 4 for axis in axes} == {2, 3} and node.op in _PLANES:
+        op, inputs, fields = _planes(to, node)
+        if keep:
+            to.simple(op, node, inputs, fields)
+        else:
+            planes = to.between(op, node, inputs, fields)
+            to.simple("TPU_RESHAPE", node, [planes], shape_param(to.shape(node.outputs[0])))
         return
-    param = {"kind": REDUCTIONS.index(node.op.removeprefix("Reduce")), "axes_num": len(axes)}
-    fields = {"axes": [*axes, *[0] * (8 - len(axes))], "keep_dims": int(keep)}
-    one(to, node, "TPU_REDUCE", [to.tensor(node.inputs[0])], {**param, **fields})
+    padded = [*axes, *[0] * (8 - len(axes))]
+    param: dict[str, object] = {"axes_num": len(axes), "axes": padded, "keep_dims": int(keep)}
+    kind = REDUCTIONS.index(node.op.removeprefix("Reduce"))
+    one(to, node, "TPU_REDUCE", [to.tensor(node.inputs[0])], {"kind": kind, **param})
 
 
 _PLANES = ("ReduceMean", "ReduceMax", "ReduceSum", "ReduceSumSquare", "ReduceL2")
 
 
-def _planes(to: Lowering, node: Node) -> None:
-    """Of whole planes, with all dimensions."""
-    if node.op in ("ReduceMean", "ReduceMax"):
-        whole_planes(to, node, average=node.op == "ReduceMean")
-        return
+def _planes(to: Lowering, node: Node) -> tuple[str, list[str], dict[str, Any]]:
+    """The last layer for whole planes, with all dimensions: operation, inputs, parameters."""
     planes = to.tensor(node.inputs[0])
+    if node.op in ("ReduceMean", "ReduceMax"):
+        return "TPU_POOL", [planes], dict(whole(average=node.op == "ReduceMean"))
     if node.op != "ReduceSum":
         planes = to.between("TPU_BINARY", node, *binary(to, planes, planes, "MUL"))
     mean = to.between("TPU_POOL", node, [planes], whole(average=True))
@@ -155,9 +160,8 @@ def _planes(to: Lowering, node: Node) -> None:
     times = {"value": count, "binary_op": BINARY["MUL"], "inversed": 0}
     if node.op == "ReduceL2":
         total = to.between("TPU_CONST_BINARY", node, [mean], times)
-        to.simple("TPU_UNARY", node, [total], {"unary_op": UNARY["SQRT"], "a": 0.0, "b": 0.0})
-    else:
-        to.simple("TPU_CONST_BINARY", node, [mean], times)
+        return "TPU_UNARY", [total], {"unary_op": UNARY["SQRT"], "a": 0.0, "b": 0.0}
+    return "TPU_CONST_BINARY", [mean], times
 
 
 def one(to: Lowering, node: Node, op: str, inputs: list[str], param: dict[str, object]) -> None:

@@ -270,17 +270,12 @@ def global_pool(to: Lowering, node: Node) -> None:
         raise Unsupported("only one, two or three spatial dimensions")
     average = node.op == "GlobalAveragePool"
     if len(shape) < 5:
-        whole_planes(to, node, average)
+        to.simple("TPU_POOL", node, [to.tensor(node.inputs[0])], whole(average))
         return
     n, c, d, h, w = shape
     flat = to.between("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], reshape_param(n, c, d * h, w))
     made = to.between("TPU_POOL", node, [flat], whole(average))
     to.simple("TPU_RESHAPE", node, [made], reshape_param(n, c, 1, 1, 1))
-
-
-def whole_planes(to: Lowering, node: Node, average: bool) -> None:
-    """The average or the maximum of each plane, with all dimensions."""
-    to.simple("TPU_POOL", node, [to.tensor(node.inputs[0])], whole(average))
 
 
 def whole(average: bool) -> dict[str, int]:

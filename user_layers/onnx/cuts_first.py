@@ -15,12 +15,11 @@ import numpy as np
 
 from user_layers.onnx.channels import ONE_BY_ONE
 from user_layers.onnx.column_parts import pays
-from user_layers.onnx.model import Array, Model, Node, Rewriting, Value
+from user_layers.onnx.model import ARITHMETIC, Array, Model, Node, Rewriting, Value
 from user_layers.onnx.views import RESHAPES, cut_of
 
 Shape = tuple[int, ...]
 _CUTS = ("Split", "Slice", "Gather", "GatherND")
-_OF_COLUMNS = ("Add", "Sub", "Mul", "Div")
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ def rows_of_product(model: Model, name: str) -> int:
         if node.op == "MatMul":
             fits = node.inputs[1] in model.constants and len(given) == 1 and given[0].ndim == 2
             return given[0].shape[0] if fits else 0
-        if node.op not in _OF_COLUMNS or len(given) != 1 or given[0].ndim > 1:
+        if node.op not in ARITHMETIC or len(given) != 1 or given[0].ndim > 1:
             return 0
         name = next(one for one in node.inputs if one not in model.constants)
         if model.only_reader(name) is None:

@@ -16,11 +16,11 @@ from firmware_sim.chip import NPU_NUM
 from user_layers.onnx.channels import ONE_BY_ONE
 from user_layers.onnx.columns import without_detours
 from user_layers.onnx.fold import needed
-from user_layers.onnx.model import Array, Model, Node, Value
+from user_layers.onnx.model import ARITHMETIC, Array, Model, Node, Value
 from user_layers.onnx.rows import is_row
 
 _NORMS = ("LayerNormalization", "RMSNormalization")
-_BINARY = ("Add", "Sub", "Mul", "Div", "Pow")
+_BINARY = (*ARITHMETIC, "Pow")
 _SUMS = ("ReduceMean", "ReduceSum")
 _FEW = NPU_NUM // 2  # tokens of one of several pictures that leave more than half of the lanes idle
 

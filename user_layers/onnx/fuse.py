@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from user_layers.onnx.model import DOMAIN, STANDARD, Array, Model, Node
+from user_layers.onnx.model import ARITHMETIC, DOMAIN, STANDARD, Array, Model, Node
 
 AFFINE = "ChannelAffine"  # x * factor + summand for each channel: an operation of this compiler alone
 _MOST = 1 << 24  # channels; each costs two numbers
@@ -85,7 +85,7 @@ def affine_of(model: Model, node: Node) -> tuple[str, Affine] | None:
         return None
     if node.op == "BatchNormalization" and node.domain in STANDARD:
         return batch_normalization(model, node, channels)
-    if node.op not in ("Add", "Sub", "Mul", "Div") or node.domain not in STANDARD:
+    if node.op not in ARITHMETIC or node.domain not in STANDARD:
         return None
     if "axis" in node.attributes:  # before opset 7
         return None

@@ -10,11 +10,10 @@ import numpy as np
 
 from user_layers.onnx.columns import without_detours
 from user_layers.onnx.fold import needed
-from user_layers.onnx.model import Array, Model, Node, Value
+from user_layers.onnx.model import ARITHMETIC, Array, Model, Node, Value
 from user_layers.onnx.rows import parts_of
 
 Shape = tuple[int, ...]
-_BINARY = ("Add", "Sub", "Mul", "Div")
 _MOST = 4  # dimensions in local memory
 _VOLUMES = 5  # dimensions, which stay planes where neither operand is repeated along what the other has
 
@@ -52,7 +51,7 @@ def merge_dimensions(model: Model) -> Model:
 
 def _merged(model: Model, node: Node) -> tuple[Shape, Shape, Shape] | None:
     """The shapes of both operands and the result in fewer dimensions; None where they stay as they are."""
-    if not node.is_a(*_BINARY) or len(node.inputs) != 2 or "axis" in node.attributes:
+    if not node.is_a(*ARITHMETIC) or len(node.inputs) != 2 or "axis" in node.attributes:
         return None
     every = [model.value(name) for name in (*node.inputs, node.outputs[0])]
     if any(value.fixed is None or value.dtype != np.float32 for value in every):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 STANDARD = ("", "ai.onnx")  # both names of ONNX's own domain
+ARITHMETIC = ("Add", "Sub", "Mul", "Div")  # of two tensors, element by element
 CUSTOM_DOMAIN = "tpulayer"
 DOMAIN = "tpulayer.internal"  # operations of this compiler alone
 NARROW = ("float16", "bfloat16")  # floating-point types of 16 bits; numpy knows the second as no number

@@ -19,11 +19,10 @@ from firmware_sim.isa.layout import CHANNELS_MAX
 from user_layers.onnx.channels import ONE_BY_ONE
 from user_layers.onnx.columns import without_detours
 from user_layers.onnx.fold import needed
-from user_layers.onnx.model import Array, Model, Node, Value
+from user_layers.onnx.model import ARITHMETIC, Array, Model, Node, Value
 from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
 
 NORMS = ("LayerNormalization", "RMSNormalization", UNIT_ROWS)
-_BINARY = ("Add", "Sub", "Mul", "Div")
 _MOST_ROWS = 512  # of a batch: few enough for several slices
 _MORE = 1.1  # times as many rows in the lanes as before make up for the views
 
@@ -126,7 +125,7 @@ def _sources(model: Model, node: Node, joined: set[str], batch: int) -> tuple[st
         return None
     if node.op in ONE_BY_ONE:
         return sources
-    if node.op in _BINARY and len(node.inputs) == 2 and "axis" not in node.attributes:
+    if node.op in ARITHMETIC and len(node.inputs) == 2 and "axis" not in node.attributes:
         return sources if all(is_row(array, made.fixed) for array in _constants(model, node)) else None
     return None
 

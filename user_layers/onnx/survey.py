@@ -39,6 +39,7 @@ from user_layers.onnx.picked import pick_channels
 from user_layers.onnx.pixels import take_pixels
 from user_layers.onnx.places import put_places_first
 from user_layers.onnx.proto import is_written_out
+from user_layers.onnx.repeats import without_repeats
 from user_layers.onnx.rotary import turn_heads
 from user_layers.onnx.rows import join_rows
 from user_layers.onnx.rows_first import rows_before_transposes
@@ -115,10 +116,11 @@ def is_beyond_host(nodes: Iterable[Node]) -> bool:
 
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
-    # Pixels first: what they are subtracted from and multiplied by keeps its bits. Tokens have a dimension of
+    # Nothing looks through repetitions, so they go first; then pixels: what they are subtracted from and
+    # multiplied by keeps its bits. Tokens have a dimension of
     # their own for all that follows. Heads are turned by products before attention follows them back to
     # theirs; what is stacked otherwise is put in order.
-    model = keep_tokens(put_places_first(nest_concatenations(take_pixels(model))))
+    model = keep_tokens(put_places_first(nest_concatenations(take_pixels(without_repeats(model)))))
     # Queries, keys and values lie apart before that; what is normalised of them, too.
     model = order_by_products(turn_heads(cut_before_transposes(part_transposes(part_products(model)))))
     model = rows_before_transposes(fuse_patterns(model, OF_ROWS))
