@@ -35,6 +35,7 @@ from user_layers.compiler.stacked import stack_rows
 from user_layers.compiler.strips import in_strips
 from user_layers.compiler.tiling import Ends
 from user_layers.compiler.trace import steps_of
+from user_layers.compiler.turned_keys import turn_keys
 from user_layers.compiler.verify import verify
 from user_layers.graph.shapes import infer_shapes
 from user_layers.net.command_map import RecordedCommands
@@ -76,6 +77,13 @@ def compile_graph(
         graph, net = stacked, infer_shapes(stacked)
     plan, recorded = _planned(net, graph.toolkit, dynamic, opt, issued, ends)
     notes = []
+    turned = turn_keys(graph, net) if free else None
+    if turned is not None:
+        other = _planned(infer_shapes(turned), graph.toolkit, dynamic, opt, issued)
+        apart, inside = (_cycles(one, issued) for one in (recorded, other[1]))
+        notes.append(f"attention in local memory: {inside:,.0f} cycles, alone: {apart:,.0f}")
+        if inside < apart:
+            plan, recorded = other
     strips = in_strips(graph, net) if free else None
     if strips is not None:
         other = _planned(infer_shapes(strips), graph.toolkit, dynamic, opt, issued)

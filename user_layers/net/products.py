@@ -22,7 +22,7 @@ def products(net: Net, node: LayerNode) -> int:
         return made * _summed(shapes[0], shapes[1], net.tensors[node.outputs[0]].shape)
     if op == "TPU_ATTENTION":
         size, value = (int(number) for number in struct.unpack_from("<ii", node.param, 4))
-        return made // value * shapes[1][-2] * (size + value)
+        return made // value * shapes[2][-2] * (size + value)
     if op == "TPU_RECURRENT":  # states times weights, [.., states, columns of a lane], however many
         weights = (math.prod(shape) for shape in shapes[1:] if len(shape) == _STORED)
         steps, _, batch, _ = net.tensors[node.outputs[0]].shape

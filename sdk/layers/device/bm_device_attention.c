@@ -14,6 +14,8 @@
  * Makes: softmax(scale * q * k transposed + mask) * v, for each head
  */
 #include "bm_atomic.h"
+#include "bm_layer_attend.h"
+#include "bm_layer_attend_bytes.h"
 #include "bm_layer_functions.h"
 #include "bm_layer_packed.h"
 #include "bm_layer_reduce.h"
@@ -46,6 +48,8 @@ typedef struct {
     float after[HEADS_MIXED * HEADS_MIXED]; /* and so are weights, plus added[g] */
     float added[HEADS_MIXED];
     int shared; /* above 1: so many heads of queries, one after another, have one of keys and of values */
+    int turned; /* 1: k is [batch, heads * size, keys] and a mask [1 or batch, queries, 1 or heads * keys], in both one head
+                 * after the other; nothing is mixed, a result not apart */
     float unit; /* above 0: in 8 bits, of which v counts these units; sizes are multiples of four then, nothing is mixed */
 } tpu_attention_param_t;
 
@@ -66,6 +70,13 @@ static bool heads_of(const tpu_attention_param_t *p, const tpu_tensor_t *t, int 
     const int count = operand != QUERY && p->shared > 1 ? p->heads / p->shared : p->heads;
     if (t->dims != 3 && !apart) return false;
     const int size = operand == VALUE ? p->value_size : p->size, from = p->from[operand], step = p->step[operand];
+    if (p->turned && operand == KEY) {
+        const unsigned long long keys = (unsigned long long)t->shape[2];
+        *h = (heads){.addr = t->addr, .tokens = t->shape[2], .size = size, .row = keys};
+        h->head = keys * (unsigned long long)size;
+        h->batch = keys * (unsigned long long)t->shape[1];
+        return !apart && t->shape[1] == count * size && from == 0 && step == size;
+    }
     const unsigned long long channels = (unsigned long long)t->shape[t->dims - 1];
     *h = (heads){.addr = t->addr, .tokens = t->shape[t->dims - 2], .size = size, .row = channels};
     h->head = apart ? channels * (unsigned long long)h->tokens : (unsigned long long)step;
@@ -77,8 +88,17 @@ static bool heads_of(const tpu_attention_param_t *p, const tpu_tensor_t *t, int 
 }
 
 /* Steps of the mask in elements, 0 where it is broadcast; false where it does not fit. */
-static bool mask_steps(const tpu_tensor_t *t, const int *extent, long long *step) {
+static bool mask_steps(const tpu_attention_param_t *p, const tpu_tensor_t *t, const int *extent, long long *step) {
     long long size = 1;
+    if (p->turned) {
+        const int row = t->shape[2];
+        step[3] = 1;
+        step[2] = row;
+        step[1] = row == extent[3] ? 0 : extent[3];
+        step[0] = t->shape[0] == 1 ? 0 : (long long)row * extent[2];
+        return t->dims == 3 && (t->shape[0] == 1 || t->shape[0] == extent[0]) && t->shape[1] == extent[2] &&
+               (row == extent[3] || (long long)row == (long long)extent[1] * extent[3]);
+    }
     if (t->dims > 4) return false;
     for (int i = 0; i < 4; i++) {
         const int d = 3 - i, own = (int)t->dims - 1 - i, has = own < 0 ? 1 : t->shape[own];
@@ -101,6 +121,7 @@ int attention_shape(const void *param, const int param_size, const tpu_tensor_t 
     if ((p->scaled && p->heads > HEADS_SCALED) || (p->mixed && p->heads > HEADS_MIXED)) return BM_LAYER_NOT_SUPPORTED;
     if ((p->mixed & ~1) || (p->mixed && in_num == 4) || !(p->unit >= 0)) return BM_LAYER_PARAM_INVALID;
     if (p->shared < 0 || (p->shared > 1 && (p->mixed || p->heads % p->shared != 0))) return BM_LAYER_PARAM_INVALID;
+    if ((p->turned & ~1) || (p->turned && (p->mixed || p->apart || in_bytes(p)))) return BM_LAYER_PARAM_INVALID;
     if (in_bytes(p) && (p->mixed || p->size % 4 != 0 || p->value_size % 4 != 0 || p->size > CHIP_CHANNELS_MAX))
         return BM_LAYER_NOT_SUPPORTED;
     heads h[OPERANDS];
@@ -110,7 +131,7 @@ int attention_shape(const void *param, const int param_size, const tpu_tensor_t 
     if (h[KEY].tokens != h[VALUE].tokens) return BM_LAYER_PARAM_INVALID;
     const int extent[4] = {in_tensors[0].shape[0], p->heads, h[QUERY].tokens, h[KEY].tokens};
     long long step[4];
-    if (in_num == 4 && !mask_steps(&in_tensors[3], extent, step)) return BM_LAYER_PARAM_INVALID;
+    if (in_num == 4 && !mask_steps(p, &in_tensors[3], extent, step)) return BM_LAYER_PARAM_INVALID;
     tpu_tensor_t *out = &out_tensors[0];
     out->ttype = BMNET_NEURON;
     out->dtype = DTYPE_FP32;
@@ -138,6 +159,7 @@ typedef struct {
     float scale, unit;
     const float *scales; /* of heads, beside scale; NULL: none */
     const tpu_attention_param_t *mixes; /* NULL: heads are not mixed */
+    bool keys_turned;    /* in DDR, too */
     bool whole;          /* q, k and v of a token are loaded as one run, channels of one tensor */
     int from[OPERANDS];  /* the first channel of each in it */
     int shared;         /* heads of queries that have one of keys and values */
@@ -177,6 +199,7 @@ static long long lay_out(job *j, int together, int rows) {
             j->lies[i] = (layout){(int)j->in[i].head / j->packed, line, i == KEY ? local_slots(j->keys) * line : 0};
     }
     j->made = layout_of(&j->out, together, rows, 1);
+    if (j->keys_turned) j->lies[KEY].words = 0;
     const int turned = slots * local_line(keys);
     j->turned = (layout){turned, local_line(keys), key_heads(j, together) * turned};
     j->masked = (layout){j->mask_step[1] != 0 ? score : 0, local_line(j->keys), 0};
@@ -346,11 +369,19 @@ static void load(const job *j, const turn *t) {
         move(&j->in[QUERY], &j->lies[QUERY], t, j->query[t->query_at], t->query, t->queries, true, j->packed, 1);
     }
     if (t->loads_keys) {
-        if (!j->whole) {
+        if (j->keys_turned) {
+            const heads *h = &j->in[KEY];
+            const dim4 shape = {key_heads(j, t->heads), h->size, 1, j->keys}, stride = {(int)h->head, j->keys, j->keys, 1};
+            const dim4 near = {j->turned.head, j->turned.slot, j->keys, 1};
+            const unsigned long long at =
+                (unsigned int)t->batch * h->batch + (unsigned int)(t->head / j->shared) * h->head;
+            okk_gdma_32bit_cpy_S2L(j->key[t->key_at], h->addr + 4 * at, &shape, &near, &stride);
+        } else if (!j->whole) {
             move(&j->in[KEY], &j->lies[KEY], t, keys, 0, j->keys, true, j->packed, j->shared);
-            move(&j->in[VALUE], &j->lies[VALUE], t, j->value[t->key_at], 0, j->keys, true, j->packed, j->shared);
         }
-        for (int i = 0; i < key_heads(j, t->heads); i++) {
+        if (!j->whole)
+            move(&j->in[VALUE], &j->lies[VALUE], t, j->value[t->key_at], 0, j->keys, true, j->packed, j->shared);
+        for (int i = 0; i < key_heads(j, t->heads) && !j->keys_turned; i++) {
             const CWTransParam turned = {.src_addr = keys + 4u * (local_addr_t)(i * j->lies[KEY].head),
                                          .dst_addr = j->key[t->key_at] + 4u * (local_addr_t)(i * j->turned.head),
                                          .src_c = (unsigned int)(divide_up(j->keys, j->packed) * j->packed),
@@ -376,89 +407,38 @@ static void load(const job *j, const turn *t) {
 /* Which of the turn's keys and values a head of it has. */
 static int key_of(const job *j, const turn *t, int head) { return (t->head + head) / j->shared - t->head / j->shared; }
 
-/* Scores of a head with their mask, if there is one. */
-static void add_mask(const job *j, const turn *t, int head) {
-    const int line = local_line(j->keys);
-    const dim4 shape = {1, t->queries, 1, j->keys}, stride = {0, line, line, 1}, once = {0, line, line, 0};
-    if (j->mask != 0)
-        okk_bdc_add(j->scores, j->scores, j->masks[t->mask_at] + 4u * (local_addr_t)(head * j->masked.head), &shape,
-                    &stride, &stride, j->mask_step[3] != 0 ? &stride : &once);
+/* A head of a turn, where it is computed. */
+static bm_head head_of(const job *j, const turn *t, int head) {
+    const int key = key_of(j, t, head);
+    return (bm_head){.rows = t->queries,
+                     .size = j->in[QUERY].size,
+                     .keys = j->keys,
+                     .value = j->in[VALUE].size,
+                     .query_slot = j->lies[QUERY].slot,
+                     .key_slot = j->turned.slot,
+                     .value_slot = j->lies[VALUE].slot,
+                     .result_slot = j->made.slot,
+                     .mask_slot = j->masked.slot,
+                     .query = j->query[t->query_at] + 4u * (local_addr_t)(head * j->lies[QUERY].head),
+                     .key = j->key[t->key_at] + 4u * (local_addr_t)(key * j->turned.head),
+                     .values = j->value[t->key_at] + 4u * (local_addr_t)(key * j->lies[VALUE].head),
+                     .result = j->result[t->query_at] + 4u * (local_addr_t)(head * j->made.head),
+                     .mask = j->masks[t->mask_at] + 4u * (local_addr_t)(head * j->masked.head),
+                     .masked = j->mask != 0,
+                     .each = j->mask_step[3] != 0,
+                     .scale = j->scale * (j->scales != NULL ? j->scales[t->head + head] : 1),
+                     .scores = j->scores,
+                     .powers = j->powers,
+                     .work = j->work,
+                     .product = j->product};
 }
 
-/* The result of a head: its product by what lies first in each row of scores. */
-static void divide(const job *j, const turn *t, int head) {
-    const int value = j->in[VALUE].size, line = local_line(j->keys);
-    const dim4 made = {1, t->queries, 1, value}, to = {0, j->made.slot, value, 1};
-    const dim4 from = {0, local_line(value), value, 1}, once = {0, line, line, 0};
-    okk_bdc_mul(j->result[t->query_at] + 4u * (local_addr_t)(head * j->made.head), j->product, j->scores, &made, &to,
-                &from, &once);
-}
-
-/* One head: scores, their powers, and the values weighted by these, divided by their sum. */
 static void compute(const job *j, const turn *t, int head) {
-    const int value = j->in[VALUE].size, line = local_line(j->keys);
-    const dim4 shape = {1, t->queries, 1, j->keys}, last = {1, t->queries, 1, 1};
-    const dim4 stride = {0, line, line, 1};
-    const bm_row_product first = {t->queries, j->in[QUERY].size, j->keys, j->lies[QUERY].slot, line, line};
-    bm_multiply_rows(&first, j->scores, j->query[t->query_at] + 4u * (local_addr_t)(head * j->lies[QUERY].head),
-                     j->key[t->key_at] + 4u * (local_addr_t)(key_of(j, t, head) * j->turned.head));
-    const float scale = j->scale * (j->scales != NULL ? j->scales[t->head + head] : 1);
-    if (scale != 1) okk_bdc_mul_C(j->scores, j->scores, scale, &shape, NULL, NULL);
-    add_mask(j, t, head);
-    bm_row_powers(j->powers, j->scores, j->scores, j->work, &shape);
-    bm_row_reciprocals(j->scores, j->work, &last, &stride);
-    if (j->keys % 2 != 0) /* weights come in pairs */
-        okk_bdc_32bit_set_C(j->powers + 4u * (local_addr_t)j->keys, (x32){.u32 = 0}, &last, &stride);
-    const bm_row_product second = {t->queries, j->keys, value, line, j->lies[VALUE].slot, local_line(value)};
-    bm_multiply_rows(&second, j->product, j->powers,
-                     j->value[t->key_at] + 4u * (local_addr_t)(key_of(j, t, head) * j->lies[VALUE].head));
-    divide(j, t, head);
-}
-
-/* The same in bytes. */
-static void compute_bytes(const job *j, const turn *t, int head) {
-    const int value = j->in[VALUE].size, line = local_line(j->keys), size = j->in[QUERY].size;
-    const int columns = divide_up(j->keys, 4) * 4, rows = t->queries;
-    const dim4 shape = {1, rows, 1, j->keys}, last = {1, rows, 1, 1};
-    const dim4 stride = {0, line, line, 1}, once = {0, line, line, 0};
-    int rshift = 0;
-    while (((long long)BM_PACKED_MAX * BM_PACKED_MAX * size >> rshift) > BM_WIDE_MAX) rshift++;
-    const bm_byte_product first = {rows, size, columns, j->lies[QUERY].slot, j->turned.slot, rshift, true};
-    bm_multiply_byte_rows(&first, j->wide, j->query[t->query_at] + 4u * (local_addr_t)(head * j->lies[QUERY].head),
-                          j->key[t->key_at] + 4u * (local_addr_t)(key_of(j, t, head) * j->turned.head));
-    bm_wide_to_float(j->scores, j->wide, rows, columns);
-    float scale = j->scale * (j->scales != NULL ? j->scales[t->head + head] : 1) * (float)(1 << rshift);
-    if (j->mask != 0 || scale < 0) {
-        okk_bdc_sub_C(j->scores, j->scores, BM_WIDE_OFFSET, &shape, NULL, NULL);
-        okk_bdc_mul_C(j->scores, j->scores, scale, &shape, NULL, NULL);
-        scale = 1;
-    }
-    add_mask(j, t, head);
-    bm_fold_last(BM_FOLD_MAX, j->work, j->scores, &last, &stride, j->keys);
-    okk_bdc_sub(j->scores, j->scores, j->work, &shape, &stride, &stride, &once);
-    bm_byte_powers(j->powers, j->scores, j->work, rows, j->keys, scale);
-    bm_fold_last(BM_FOLD_SUM, j->work, j->powers, &last, &stride, j->keys);
-    if (columns > j->keys) {
-        const dim4 rest = {1, rows, 1, columns - j->keys};
-        okk_bdc_32bit_set_C(j->powers + 4u * (local_addr_t)j->keys, (x32){.u32 = 0}, &rest, &stride);
-    }
-    bm_pack_bytes(j->bytes, j->powers, rows, columns);
-    /* Products of so many keys fit 16 bits; the sums of all of them are fp32. */
-    const dim4 made = {1, rows, 1, value};
-    bm_byte_product second = {rows, 0, value, local_line(columns / 4), j->lies[VALUE].slot, BM_BYTES_SHIFT, false};
-    const local_addr_t values = j->value[t->key_at] + 4u * (local_addr_t)(key_of(j, t, head) * j->lies[VALUE].head);
-    for (int key = 0; key < j->keys; key += BM_BYTES_SUMMED) {
-        second.sums = smaller(BM_BYTES_SUMMED, j->keys - key);
-        const local_addr_t part = key == 0 ? j->product : j->scores;
-        bm_multiply_byte_rows(&second, j->wide, j->bytes + (local_addr_t)key,
-                              values + 4u * (local_addr_t)(key / CHIP_NPU_NUM * j->lies[VALUE].slot));
-        bm_wide_to_float(part, j->wide, rows, value);
-        okk_bdc_sub_C(part, part, BM_WIDE_OFFSET, &made, NULL, NULL);
-        if (key > 0) okk_bdc_add(j->product, j->product, part, &made, NULL, NULL, NULL);
-    }
-    bm_row_reciprocals(j->scores, j->work, &last, &stride);
-    okk_bdc_mul_C(j->scores, j->scores, j->unit * (float)(1 << BM_BYTES_SHIFT), &last, &stride, &stride);
-    divide(j, t, head);
+    const bm_head h = head_of(j, t, head);
+    if (j->packed > 1)
+        bm_attend_in_bytes(&h, j->wide, j->bytes, j->unit);
+    else
+        bm_attend(&h);
 }
 
 /* Head g of sums over all heads of what lies one head after the other at x. */
@@ -524,7 +504,7 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
     (void)param_size, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_attention_param_t *p = param;
     job j = {.batches = in_tensors[0].shape[0], .number = p->heads, .scale = p->scale};
-    bool one_tensor = true;
+    bool one_tensor = !p->turned;
     for (int i = 0; i < OPERANDS; i++) {
         if (!heads_of(p, &in_tensors[i], i, &j.in[i])) return BM_LAYER_PARAM_INVALID;
         j.from[i] = p->from[i];
@@ -534,6 +514,7 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
     if (p->mixed) j.mixes = p;
     j.shared = larger(p->shared, 1);
     j.unit = p->unit;
+    j.keys_turned = p->turned;
     j.packed = in_bytes(p) ? 4 : 1;
     j.queries = j.in[QUERY].tokens;
     j.keys = j.in[KEY].tokens;
@@ -542,7 +523,7 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
     if (!heads_of(&result, &out_tensors[0], VALUE, &j.out)) return BM_LAYER_PARAM_INVALID;
     if (in_num == 4) {
         const int extent[4] = {j.batches, p->heads, j.queries, j.keys};
-        if (!mask_steps(&in_tensors[3], extent, j.mask_step)) return BM_LAYER_PARAM_INVALID;
+        if (!mask_steps(p, &in_tensors[3], extent, j.mask_step)) return BM_LAYER_PARAM_INVALID;
         j.mask = in_tensors[3].addr;
     }
     if (!plan(&j, one_tensor)) return BM_LAYER_NOT_SUPPORTED;
@@ -561,7 +542,7 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
             if (more) load(&j, &next);
             if (j.mixes != NULL) compute_mixed(&j, &now);
             for (int i = 0; i < now.heads && j.mixes == NULL; i++)
-                (j.packed > 1 ? compute_bytes : compute)(&j, &now, i);
+                compute(&j, &now, i);
         }
         if (storing)
             move(&j.out, &j.made, &stored, j.result[stored.query_at], stored.query, stored.queries, false, 1, 1);
@@ -571,5 +552,54 @@ int attention_global(const void *param, const int param_size, const tpu_tensor_t
         now = next;
     }
     okk_poll();
+    return BM_LAYER_OK;
+}
+
+/* ---- local: keys come turned, queries and values are rows of lanes ---- */
+
+static local_addr_t word(const tpu_tensor_t *t, int at) { return (local_addr_t)t->addr + 4u * (local_addr_t)at; }
+
+__BM_LOCAL__(TPU_ATTENTION)
+int attention_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                    u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param_size, (void)buffer_size, (void)out_num;
+    const tpu_attention_param_t *p = param;
+    const int queries = in_tensors[0].shape[1], keys = in_tensors[1].shape[2], shared = larger(p->shared, 1);
+    const int slots = bm_attend_slots(queries, keys), line = local_line(keys);
+    const local_addr_t work = (local_addr_t)buffer_offset;
+    const layout q = {p->step[QUERY], local_line(in_tensors[0].shape[2]), 0};
+    const layout v = {p->step[VALUE], local_line(in_tensors[2].shape[2]), 0};
+    bm_head h = {.keys = keys, .value = p->value_size, .key_slot = line, .value_slot = v.slot,
+                 .result_slot = local_line(out_tensors[0].shape[2]), .masked = in_num == 4, .each = true};
+    const bool each_batch = h.masked && in_tensors[3].shape[0] > 1, each_head = h.masked && in_tensors[3].shape[2] > keys;
+    if (h.masked) {
+        const int row = in_tensors[3].shape[2];
+        h.mask_slot = in_tensors[3].ttype == BMNET_COEFF_NEURON ? row : local_line(row);
+    }
+    h.scores = work;
+    h.powers = h.scores + 4u * (local_addr_t)(slots * line);
+    h.work = h.powers + 4u * (local_addr_t)(slots * line);
+    h.product = h.work + 4u * (local_addr_t)(slots * line);
+    const local_addr_t begun = h.product + 4u * (local_addr_t)(slots * local_line(h.value));
+    for (int n = 0; n < in_tensors[0].slice_shape[0]; n++)
+        for (int slot = 0; slot < local_slots(queries); slot += slots)
+            for (int head = 0; head < p->heads; head++) {
+                const int key = head / shared, channel = key * p->size;
+                const int first = n * local_slots(queries) + slot;
+                const int key_slot = n * local_slots(in_tensors[1].shape[1]) + channel / CHIP_NPU_NUM;
+                h.rows = smaller(slots * CHIP_NPU_NUM, queries - slot * CHIP_NPU_NUM);
+                h.size = p->size;
+                h.scale = p->scale * (p->scaled ? p->scales[head] : 1);
+                h.query_slot = q.slot;
+                const int query = p->from[QUERY] + head * q.head;
+                h.query = word(&in_tensors[0], first * q.slot + query);
+                h.key = word(&in_tensors[1], key_slot * line);
+                h.values = word(&in_tensors[2], n * local_slots(keys) * v.slot + p->from[VALUE] + key * v.head);
+                h.result = word(&out_tensors[0], first * h.result_slot + head * h.value);
+                if (h.masked)
+                    h.mask = word(&in_tensors[3], (each_batch ? first : slot) * h.mask_slot + (each_head ? head * keys : 0));
+                if (channel % CHIP_NPU_NUM != 0 || query % 2 != 0) bm_attend_begun(&h, begun, channel % CHIP_NPU_NUM);
+                bm_attend(&h);
+            }
     return BM_LAYER_OK;
 }

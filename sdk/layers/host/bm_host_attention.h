@@ -4,13 +4,31 @@
 
 #include <string>
 
+#include "../lib/bm_layer_attend_bytes.h"
+#include "bm_host_elementwise.h"
+#include "bmbuiltin.h"
 #include "bmcompiler_tpulayer_host.hpp"
 
 __BM_DESC__(TPU_ATTENTION)
 class AttentionDescriptor : public bmcompiler::LayerDescriptor {
   public:
     virtual std::string get_name() const override { return "ATTENTION"; }
-    virtual bool force_use_global_layer() const override { return true; }
+    // In local memory keys come turned (compiler/turned_keys.py).
+    virtual bool force_use_global_layer() const override { return !param<tpu_attention_param_t>()->turned; }
+    // A mask of one batch is there for all of them.
+    virtual TENSOR_TYPE_T input_type(int in_idx) const override {
+        const auto &inputs = layer()->inputs;
+        return in_idx == 3 && inputs[3].shape[0] < inputs[0].shape[0] ? BMNET_COEFF_NEURON : BMNET_NEURON;
+    }
+    virtual bool can_split_local_h_w() const override { return false; }
+    virtual int forward_height(int) const override { return layer()->outputs[0].shape[2]; }
+    virtual u32 get_local_buffer_size(const int *) const override {
+        const tpu_attention_param_t *p = param<tpu_attention_param_t>();
+        const int queries = layer()->inputs[0].shape[1], keys = layer()->inputs[1].shape[2];
+        const int reach = bm_attend_reach(p->shared > 1 ? p->heads / p->shared : p->heads, p->size);
+        return bm_local_bytes(4ull * (bm_size_t)bm_attend_slots(queries, keys) *
+                              (bm_size_t)bm_attend_words(keys, p->value_size, reach));
+    }
 };
 
 #endif

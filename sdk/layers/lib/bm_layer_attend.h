@@ -1,0 +1,30 @@
+/* One head of attention in local memory. */
+#ifndef BM_LAYER_ATTEND_H
+#define BM_LAYER_ATTEND_H
+
+#include "bm_layer_local.h"
+
+/* Queries, values and the result are rows of lanes, one slot of them after the other; keys are turned: their elements
+ * are lanes. Slots are words from one of these to the next. scores, powers and work have a line of keys for each slot
+ * of queries, product has a line of values. */
+typedef struct {
+    int rows, size, keys, value; /* size: an even number */
+    int query_slot, key_slot, value_slot, result_slot, mask_slot;
+    local_addr_t query, key, values, result, mask;
+    bool masked, each; /* each: the mask has a number for each key, not one for all of a query */
+    float scale;
+    local_addr_t scores, powers, work, product;
+} bm_head;
+
+/* result = softmax(scale * query * key + mask) * values. */
+void bm_attend(const bm_head *h);
+
+/* The same in bytes: four of a query's, and four keys, to a word; values count so many units. wide, bytes: room for
+ * products of 16 bits, and for a row of keys in bytes for each query. */
+void bm_attend_in_bytes(const bm_head *h, local_addr_t wide, local_addr_t bytes, float unit);
+
+/* For a head of keys that begins within a slot: its queries at `to`, with zeros before them for the lanes of the heads
+ * before, whose keys are numbers. */
+void bm_attend_begun(bm_head *h, local_addr_t to, int before);
+
+#endif

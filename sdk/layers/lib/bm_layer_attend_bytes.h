@@ -1,0 +1,32 @@
+/* The local memory that attention between tiles needs beside them; for the kernel and its descriptor. */
+#ifndef BM_LAYER_ATTEND_BYTES_H
+#define BM_LAYER_ATTEND_BYTES_H
+
+#include "bm1684_chip.h"
+
+#define BM_ATTEND_WORDS 8192 /* of a lane, for scores of the queries that are computed at a time */
+
+static inline int bm_attend_line(int words) { return (words + CHIP_ALIGN_WORDS - 1) / CHIP_ALIGN_WORDS * CHIP_ALIGN_WORDS; }
+
+/* Slots of queries at a time. */
+static inline int bm_attend_slots(int queries, int keys) {
+    const int all = (queries + CHIP_NPU_NUM - 1) / CHIP_NPU_NUM, fit = BM_ATTEND_WORDS / bm_attend_line(keys);
+    return fit < 1 ? 1 : fit < all ? fit : all;
+}
+
+/* Channels from the beginning of a slot to the end of any head of this size; heads follow one another. */
+static inline int bm_attend_reach(int heads, int size) {
+    int reach = size;
+    for (int h = 0; h < heads; h++) {
+        const int end = h * size % CHIP_NPU_NUM + size;
+        if (end > reach) reach = end;
+    }
+    return reach;
+}
+
+/* Words of a lane for a slot of queries: three of scores, the product, a query whose head begins within a slot. */
+static inline int bm_attend_words(int keys, int value, int reach) {
+    return 3 * bm_attend_line(keys) + bm_attend_line(value) + bm_attend_line(reach);
+}
+
+#endif

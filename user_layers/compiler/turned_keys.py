@@ -1,0 +1,190 @@
+"""Attention between its products in local memory: its kernel takes keys whose elements lie over the lanes.
+
+A layer of its own turns them (TPU_TURN), by the DMA engine, beside the product that makes queries and values.
+Where one product makes all three, it becomes two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from firmware_sim.wire import DType
+from user_layers.graph import GraphBuilder
+from user_layers.graph.prepared import free_name
+from user_layers.net.net import Net
+from user_layers.net.nodes import LayerNode, called
+
+G = TypeVar("G", bound=GraphBuilder)
+Array = npt.NDArray[Any]
+
+_QUERY, _KEY, _VALUE = range(3)
+_OTHERS = (_QUERY, _VALUE)
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """One that can be computed so. values: of its parameters; product: what makes its keys and, perhaps,
+    queries and values, where it is divided."""
+
+    node: LayerNode
+    values: Mapping[str, Any]
+    product: LayerNode | None
+
+    def heads(self, operand: int) -> int:
+        """Of queries, or of keys and values."""
+        return int(self.values["heads"]) // (1 if operand == _QUERY else max(1, int(self.values["shared"])))
+
+    def size(self, operand: int) -> int:
+        """Elements of each."""
+        return int(self.values["value_size" if operand == _VALUE else "size"])
+
+    def columns(self, operand: int) -> list[int]:
+        """Channels of the tensor that are this operand, head by head."""
+        first, step = (int(self.values[name][operand]) for name in ("from", "step"))
+        return [first + h * step + i for h in range(self.heads(operand)) for i in range(self.size(operand))]
+
+
+def turn_keys(graph: G, net: Net) -> G | None:
+    """The graph in which keys are turned for every attention that local memory can take; None where there is
+    none. Inputs and outputs are the same. For nets that are compiled statically. net: what `resolve` says of
+    the graph."""
+    nodes = [node for node in graph.nodes if all(name in net.tensors for name in node.outputs)]
+    found = [one for node in nodes if (one := _attention(graph, net, node)) is not None]
+    return _Writing(graph, net, nodes, found).graph() if found else None
+
+
+def _attention(graph: GraphBuilder, net: Net, node: LayerNode) -> _Attention | None:
+    if node.cpu is not None or not node.op.is_builtin or node.op.op != "TPU_ATTENTION":
+        return None
+    values = graph.toolkit.param_values(node.op, node.param)
+    shapes = [net.tensors[name].shape for name in node.inputs]
+    if values["turned"] or values["mixed"] or values["apart"] or values["unit"] > 0:
+        return None
+    if any(len(shape) != 3 for shape in shapes[:3]):
+        return None
+    if any(_constant(graph, name) is None for name in node.inputs[3:]):  # a mask
+        return None
+    one = _Attention(node, values, None)
+    key = node.inputs[_KEY]
+    if one.columns(_KEY) == list(range(shapes[_KEY][-1])):
+        return one
+    maker = next((n for n in graph.nodes if key in n.outputs), None)
+    if maker is None or key in graph.outputs or {*net.consumers[key]} != {net.producer[node.outputs[0]]}:
+        return None
+    return _Attention(node, values, maker) if _divides(graph, net, maker) else None
+
+
+def _divides(graph: GraphBuilder, net: Net, node: LayerNode) -> bool:
+    """Whether a node is a product by a constant matrix, of which columns can be made by themselves."""
+    if node.cpu is not None or not node.op.is_builtin or node.op.op != "TPU_MATMUL":
+        return False
+    constants = [_constant(graph, name) for name in node.inputs[1:]]
+    right, made = constants[0], net.tensors[node.outputs[0]]
+    if right is None or right.ndim != 2 or graph.toolkit.param_values(node.op, node.param)["trans_b"]:
+        return False
+    return made.dtype is DType.FP32 and all(
+        one is not None and one.shape[-1:] == made.shape[-1:] for one in constants
+    )
+
+
+def _constant(graph: GraphBuilder, name: str) -> Array | None:
+    """A constant of the graph."""
+    tensor = graph.tensors.get(name)
+    if tensor is None or tensor.data is None:
+        return None
+    return np.frombuffer(tensor.data, tensor.dtype.numpy_name).reshape(tensor.shape)
+
+
+class _Writing(Generic[G]):
+    """The graph with the layers that turn."""
+
+    def __init__(self, graph: G, net: Net, nodes: Sequence[LayerNode], found: Sequence[_Attention]) -> None:
+        self.old = graph
+        self.net = net
+        self.nodes = nodes
+        self.made: G = graph.without_layers()
+        self.taken = {name for node in graph.nodes for name in node.outputs}
+        self.layers = {node.name for node in graph.nodes}
+        self.turned: dict[str, str] = {}  # by the attention's name
+        self.instead = {one.node.name: one for one in found}
+        self.divided = {one.product.name: one for one in found if one.product is not None}
+        self.behind: dict[str, list[_Attention]] = {}  # by the tensor that is turned
+        for one in found:
+            if one.product is None:
+                self.behind.setdefault(one.node.inputs[_KEY], []).append(one)
+
+    def graph(self) -> G:
+        for name, found in self.behind.items():
+            if name not in self.taken:  # an input
+                self._turn(name, found)
+        for node in self.nodes:
+            with called(node.where):
+                self._node(node)
+        for name in self.old.outputs:
+            self.made.add_output(name)
+        return self.made
+
+    def _node(self, node: LayerNode) -> None:
+        if node.name in self.divided:
+            self._divide(node, self.divided[node.name])
+        elif node.name in self.instead:
+            self._attend(self.instead[node.name])
+        else:
+            self.made.add_node(node, node.inputs, node.outputs)
+        for name in node.outputs:
+            if name in self.behind:
+                self._turn(name, self.behind[name])
+
+    def _free(self, stem: str) -> str:
+        return free_name(stem, self.taken, self.made.tensor_names)
+
+    def _turn(self, name: str, found: Sequence[_Attention]) -> None:
+        turned = self._free(f"{name}:turned")
+        title = free_name(f"{found[0].node.name}:keys", self.layers)
+        self.made.add_tpu_layer("TPU_TURN", [name], {"height": 0, "width": 0}, [turned], name=title)
+        self.turned.update((one.node.name, turned) for one in found)
+
+    def _divide(self, node: LayerNode, one: _Attention) -> None:
+        """Two products: of the keys, which are turned, and of what else is read of it."""
+        made = node.outputs[0]
+        names = [self._free(f"{made}:{what}") for what in ("keys", "others")]
+        rest = [c for i in _OTHERS if one.node.inputs[i] == made for c in one.columns(i)]
+        for name, columns in zip(names, (one.columns(_KEY), rest), strict=True):
+            if not columns:
+                continue
+            inputs = [node.inputs[0]]
+            for k, constant in enumerate(node.inputs[1:]):
+                array = _constant(self.old, constant)
+                assert array is not None  # _divides asked
+                inputs.append(self.made.add_const(self._free(f"{name}:{k}"), array[..., columns]))
+            plain = self.old.toolkit.param_values(node.op, node.param)
+            title = node.name if columns is rest else free_name(f"{node.name}:keys", self.layers)
+            self.made.add_tpu_layer(node.op.op, inputs, plain, [name], name=title)
+            if columns is not rest:
+                self._turn(name, [one])
+        self.turned[made] = names[1]
+
+    def _attend(self, one: _Attention) -> None:
+        node, values = one.node, dict(one.values)
+        inputs, first, step = list(node.inputs), list(values["from"]), list(values["step"])
+        at = 0
+        for i in _OTHERS:
+            if one.product is not None and inputs[i] == one.product.outputs[0]:
+                inputs[i], first[i], step[i] = self.turned[inputs[i]], at, one.size(i)
+                at += one.heads(i) * one.size(i)
+        inputs[_KEY], first[_KEY], step[_KEY] = self.turned[node.name], 0, one.size(_KEY)
+        queries, keys = (self.net.tensors[node.inputs[i]].shape[1] for i in (_QUERY, _VALUE))
+        for i, name in enumerate(inputs[3:], 3):
+            mask = _constant(self.old, name)
+            assert mask is not None  # _attention asked
+            batches, heads = (1, 1, 1, 1, *mask.shape)[-4:-2]
+            whole = np.broadcast_to(mask, (batches, heads, queries, keys)).swapaxes(1, 2)
+            rows = whole.reshape(batches, queries, heads * keys)
+            inputs[i] = self.made.add_const(self._free(f"{name}:rows"), rows)
+        values |= {"turned": 1, "from": first, "step": step}
+        self.made.add_tpu_layer(node.op.op, inputs, values, node.outputs, name=node.name)
