@@ -175,6 +175,35 @@ def rotated(made: str, x: str) -> list[Any]:
     ]
 
 
+CUT = [
+    *PRODUCT, node("Reshape", "y1 open", "s"),
+    *(node("Gather", f"s at{i}", f"{n}0", axis=2) for i, n in enumerate("qkv")),
+]  # fmt: skip
+ROTATION = {
+    **{name: numbers((1, 1, TOKENS, SIZE), i) for i, name in enumerate(("sin", "cos"), 20)},
+    "half": np.array([SIZE // 2]),
+    "size": np.array([SIZE]),
+    "half_scale": np.float32(0.5),
+}
+
+
+@pytest.mark.parametrize("read", ["", "q", "qr"])
+def test_queries_and_keys_that_are_normalised_and_turned(toolkit: Toolkit, read: str) -> None:
+    """As today's language models do it; nothing is transposed but where something else reads what is, too."""
+    turns = [node("Transpose", a, b, perm=[0, 2, 1, 3]) for a, b in (("q1", "q"), ("k1", "k"), ("v0", "v"))]
+    nodes = [
+        *CUT, *normalised("q1", "q0"), *normalised("k1", "k0"), *turns,
+        *rotated("qr", "q"), *rotated("kr", "k"), node("Mul", "qr half_scale", "query"),
+        node("Transpose", "kr", "kt", perm=[0, 1, 3, 2]), *renamed(CORE, "q", "query"),
+    ]  # fmt: skip
+    if read:
+        *nodes, last = nodes
+        mean = node("ReduceMean", read, "mean", axes=[0, 1, 2, 3], keepdims=0)
+        nodes += [node("Reshape", last.input[0] + " joined", "y0"), mean, node("Add", "y0 mean", "y")]
+    made = check(toolkit, nodes, more=ROTATION)
+    assert ("TRANSPOSE" in made) == bool(read)
+
+
 @pytest.mark.parametrize("keys", [HEADS, 1])
 def test_parts_that_are_turned(toolkit: Toolkit, keys: int) -> None:
     """Rotary embedding of parts of one product, with as many heads of keys as of queries, or one."""

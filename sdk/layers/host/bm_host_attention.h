@@ -25,9 +25,8 @@ class AttentionDescriptor : public bmcompiler::LayerDescriptor {
     virtual u32 get_local_buffer_size(const int *) const override {
         const tpu_attention_param_t *p = param<tpu_attention_param_t>();
         const int queries = layer()->inputs[0].shape[1], keys = layer()->inputs[1].shape[2];
-        const int reach = bm_attend_reach(p->shared > 1 ? p->heads / p->shared : p->heads, p->size);
         return bm_local_bytes(4ull * (bm_size_t)bm_attend_slots(queries, keys) *
-                              (bm_size_t)bm_attend_words(keys, p->value_size, reach));
+                              (bm_size_t)bm_attend_words(keys, p->value_size, bm_attend_reach(p->size)));
     }
 };
 

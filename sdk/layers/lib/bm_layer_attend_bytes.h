@@ -14,14 +14,11 @@ static inline int bm_attend_slots(int queries, int keys) {
     return fit < 1 ? 1 : fit < all ? fit : all;
 }
 
-/* Channels from the beginning of a slot to the end of any head of this size; heads follow one another. */
-static inline int bm_attend_reach(int heads, int size) {
-    int reach = size;
-    for (int h = 0; h < heads; h++) {
-        const int end = h * size % CHIP_NPU_NUM + size;
-        if (end > reach) reach = end;
-    }
-    return reach;
+/* Channels from the beginning of a slot to the end of a head of this size, at most; heads follow one another, so they
+ * begin at multiples of what size has of the number of lanes. */
+static inline int bm_attend_reach(int size) {
+    const int step = size & -size;
+    return step < CHIP_NPU_NUM ? CHIP_NPU_NUM - step + size : size;
 }
 
 /* Words of a lane for a slot of queries: three of scores, the product, a query whose head begins within a slot. */
