@@ -4,7 +4,8 @@ GraphBuilder -> shapes [-> rows as channels] -> attributes -> prepared constants
   static parts:  -> aliases -> groups, tiles, local memory
   dynamic parts: -> aliases -> groups, tiles, local memory -> Program, verified and stored as it is
 -> DDR -> static parts: Program -> verified -> recorded CommandGroups
-A static net of 8 bits goes this way twice, also as strips of rows, and the faster one is taken.
+A static net with attention goes this way twice, also with keys turned for local memory, and one of 8 bits
+also as strips of rows; the fastest is taken.
 """
 
 from __future__ import annotations
@@ -79,11 +80,15 @@ def compile_graph(
     notes = []
     turned = turn_keys(graph, net) if free else None
     if turned is not None:
-        other = _planned(infer_shapes(turned), graph.toolkit, dynamic, opt, issued)
-        apart, inside = (_cycles(one, issued) for one in (recorded, other[1]))
+        apart = _cycles(recorded, issued)
+        del plan, recorded  # a plan has all weights once more
+        plan, recorded = _planned(infer_shapes(turned), graph.toolkit, dynamic, opt, issued)
+        inside = _cycles(recorded, issued)
         notes.append(f"attention in local memory: {inside:,.0f} cycles, alone: {apart:,.0f}")
-        if inside < apart:
-            plan, recorded = other
+        if inside >= apart:
+            del plan, recorded
+            plan, recorded = _planned(net, graph.toolkit, dynamic, opt, issued)
+        del turned
     strips = in_strips(graph, net) if free else None
     if strips is not None:
         other = _planned(infer_shapes(strips), graph.toolkit, dynamic, opt, issued)
