@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.wire import DType
+from user_layers.compiler.attention_rows import heads_as_columns
 from user_layers.graph import GraphBuilder
 from user_layers.graph.prepared import free_name
+from user_layers.graph.shapes import infer_shapes
 from user_layers.net.net import Net
 from user_layers.net.nodes import LayerNode, called
 
@@ -53,6 +55,9 @@ def turn_keys(graph: G, net: Net) -> G | None:
     """The graph in which keys are turned for every attention that local memory can take; None where there is
     none. Inputs and outputs are the same. For nets that are compiled statically. net: what `resolve` says of
     the graph."""
+    columns = heads_as_columns(graph, net)
+    if columns is not None:
+        graph, net = columns, infer_shapes(columns)
     nodes = [node for node in graph.nodes if all(name in net.tensors for name in node.outputs)]
     found = [one for node in nodes if (one := _attention(graph, net, node)) is not None]
     return _Writing(graph, net, nodes, found).graph() if found else None
@@ -144,6 +149,10 @@ class _Writing(Generic[G]):
         return free_name(stem, self.taken, self.made.tensor_names)
 
     def _turn(self, name: str, found: Sequence[_Attention]) -> None:
+        back = self.net.nodes[self.net.producer[name]] if name in self.net.producer else None
+        if back is not None and back.op.is_builtin and back.op.op == "TPU_TURN":
+            self.turned.update((one.node.name, back.inputs[0]) for one in found)
+            return
         turned = self._free(f"{name}:turned")
         title = free_name(f"{found[0].node.name}:keys", self.layers)
         self.made.add_tpu_layer("TPU_TURN", [name], {"height": 0, "width": 0}, [turned], name=title)

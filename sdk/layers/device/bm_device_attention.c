@@ -48,7 +48,7 @@ typedef struct {
     float after[HEADS_MIXED * HEADS_MIXED]; /* and so are weights, plus added[g] */
     float added[HEADS_MIXED];
     int shared; /* above 1: so many heads of queries, one after another, have one of keys and of values */
-    int turned; /* 1: k is [batch, heads * size, keys] and a mask [1 or batch, queries, 1 or heads * keys], in both one head
+    int turned; /* 1: k is [batch, heads * size, ...], keys last, and a mask [1 or batch, queries, 1 or heads * keys], in both one head
                  * after the other; nothing is mixed, a result not apart */
     float unit; /* above 0: in 8 bits, of which v counts these units; sizes are multiples of four then, nothing is mixed */
 } tpu_attention_param_t;
@@ -65,17 +65,20 @@ typedef struct {
     bool together; /* a token's heads follow one another: they are one run */
 } heads;
 
+/* Of keys that are turned; they may be a picture's pixels. */
+static int keys_of(const tpu_tensor_t *t) { return (int)bm_layer_elements(t->shape, 2, (int)t->dims); }
+
 static bool heads_of(const tpu_attention_param_t *p, const tpu_tensor_t *t, int operand, heads *h) {
     const bool apart = t->dims == 4;
     const int count = operand != QUERY && p->shared > 1 ? p->heads / p->shared : p->heads;
     if (t->dims != 3 && !apart) return false;
     const int size = operand == VALUE ? p->value_size : p->size, from = p->from[operand], step = p->step[operand];
     if (p->turned && operand == KEY) {
-        const unsigned long long keys = (unsigned long long)t->shape[2];
-        *h = (heads){.addr = t->addr, .tokens = t->shape[2], .size = size, .row = keys};
+        const unsigned long long keys = (unsigned long long)keys_of(t);
+        *h = (heads){.addr = t->addr, .tokens = (int)keys, .size = size, .row = keys};
         h->head = keys * (unsigned long long)size;
         h->batch = keys * (unsigned long long)t->shape[1];
-        return !apart && t->shape[1] == count * size && from == 0 && step == size;
+        return t->shape[1] == count * size && from == 0 && step == size;
     }
     const unsigned long long channels = (unsigned long long)t->shape[t->dims - 1];
     *h = (heads){.addr = t->addr, .tokens = t->shape[t->dims - 2], .size = size, .row = channels};
@@ -564,7 +567,7 @@ int attention_local(const void *param, const int param_size, const tpu_tensor_t 
                     u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)buffer_size, (void)out_num;
     const tpu_attention_param_t *p = param;
-    const int queries = in_tensors[0].shape[1], keys = in_tensors[1].shape[2], shared = larger(p->shared, 1);
+    const int queries = in_tensors[0].shape[1], keys = keys_of(&in_tensors[1]), shared = larger(p->shared, 1);
     const int slots = bm_attend_slots(queries, keys), line = local_line(keys);
     const local_addr_t work = (local_addr_t)buffer_offset;
     const layout q = {p->step[QUERY], local_line(in_tensors[0].shape[2]), 0};

@@ -24,7 +24,7 @@ class AttentionDescriptor : public bmcompiler::LayerDescriptor {
     virtual int forward_height(int) const override { return layer()->outputs[0].shape[2]; }
     virtual u32 get_local_buffer_size(const int *) const override {
         const tpu_attention_param_t *p = param<tpu_attention_param_t>();
-        const int queries = layer()->inputs[0].shape[1], keys = layer()->inputs[1].shape[2];
+        const int queries = layer()->inputs[0].shape[1], keys = layer()->inputs[2].shape[1];
         return bm_local_bytes(4ull * (bm_size_t)bm_attend_slots(queries, keys) *
                               (bm_size_t)bm_attend_words(keys, p->value_size, bm_attend_reach(p->size)));
     }
