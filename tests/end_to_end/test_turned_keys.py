@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import helper
 
 from tests.end_to_end.test_layers_attention import Array, attention, near, packed, sample
 from tests.support.examples import examples
+from tests.support.onnx_models import make_model
 from tpulayer import Graph
 from user_layers.compiler.turned_keys import turn_keys
+from user_layers.onnx.check import TOLERANCE, compare, reference
+from user_layers.onnx.load import load_model
 from user_layers.report.model import Runs
 from user_layers.toolkit import Toolkit
 
@@ -118,6 +122,43 @@ def test_others_stay(toolkit: Toolkit) -> None:
     net.graph.add_const_binary_layer("p", 2.0, "other", 2)
     net.attend(["p"] * 3, None, packed(1, 8))
     assert turn_keys(net.graph, net.graph.resolve()) is None
+
+
+def test_a_block_with_tokens_first(toolkit: Toolkit) -> None:
+    """As torch's MultiheadAttention turns the batch behind the tokens for its products, and back: nothing of
+    a batch of one is a view, and the whole block is a group."""
+    tokens, heads, size = 70, 2, 32
+    width = heads * size
+    shapes = {"all": (width, 3 * width), "b": (3 * width,), "out": (width, width), "c": (width,)}
+    constants: dict[str, Any] = {name: sample(shape, 5) * np.float32(0.1) for name, shape in shapes.items()}
+    constants |= {"scale": np.float32(size**-0.5), "heads": np.array([tokens, heads, size])}
+    constants |= {"flat": np.array([tokens, width]), "batch": np.array([tokens, 1, width])}
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+        helper.make_node("MatMul", ["t", "all"], ["m"]),
+        helper.make_node("Add", ["m", "b"], ["mb"]),
+        helper.make_node("Split", ["mb"], ["q0", "k0", "v0"], axis=2),
+        *(helper.make_node("Reshape", [f"{n}0", "heads"], [f"{n}1"]) for n in "qkv"),
+        *(helper.make_node("Transpose", [f"{n}1"], [n], perm=[1, 0, 2]) for n in "qv"),
+        helper.make_node("Transpose", ["k1"], ["k"], perm=[1, 2, 0]),
+        helper.make_node("Mul", ["q", "scale"], ["qs"]),
+        helper.make_node("MatMul", ["qs", "k"], ["z"]),
+        helper.make_node("Softmax", ["z"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["o"]),
+        helper.make_node("Transpose", ["o"], ["o1"], perm=[1, 0, 2]),
+        helper.make_node("Reshape", ["o1", "flat"], ["o2"]),
+        helper.make_node("Gemm", ["o2", "out", "c"], ["o3"]),
+        helper.make_node("Reshape", ["o3", "batch"], ["o4"]),
+        helper.make_node("Transpose", ["o4"], ["o5"], perm=[1, 0, 2]),
+        helper.make_node("Add", ["o5", "x"], ["y"]),
+    ]
+    proto = make_model(nodes, {"x": (1, tokens, width)}, ["y"], constants, opset=13)
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    (stage,) = graph.compile(report=True).report
+    x = {"x": sample((1, tokens, width), 9)}
+    (difference,) = compare(["y"], graph.run(x), reference(load_model(proto), x))
+    assert difference.relative <= TOLERANCE
+    assert {n.runs for n in stage.nodes} == {Runs.GROUP} and len({n.group for n in stage.nodes}) == 1
 
 
 @examples(40)

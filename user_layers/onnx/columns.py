@@ -77,18 +77,28 @@ def without_detours(model: Model) -> Model:
 
 def _shape_before(model: Model, node: Node) -> str | None:
     """The value that a view of a view is, where it has its shape again and is no output."""
-    if not node.is_a(*RESHAPES) or node.outputs[0] in model.results:
+    if not is_view(model, node) or node.outputs[0] in model.results:
         return None
     wanted, name = model.value(node.outputs[0]), node.inputs[0]
     while wanted.fixed is not None:
         maker = model.makers.get(name)
-        if maker is None or not maker.is_a(*RESHAPES):
+        if maker is None or not is_view(model, maker):
             return None
         name = maker.inputs[0]
         before = model.value(name)
         if before.fixed == wanted.fixed and before.dtype == wanted.dtype and name not in model.constants:
             return name
     return None
+
+
+def is_view(model: Model, node: Node) -> bool:
+    """Whether a node keeps the order of all elements: a transpose, too, that moves extents of 1 only."""
+    if not node.is_a("Transpose"):
+        return node.is_a(*RESHAPES)
+    shape = model.value(node.inputs[0]).fixed
+    order = [int(d) for d in node.attributes.get("perm", ())]
+    moved = [d for d in order if shape is not None and shape[d] != 1]
+    return shape is not None and len(order) == len(shape) and moved == sorted(moved)
 
 
 def _is_product(model: Model, node: Node) -> bool:

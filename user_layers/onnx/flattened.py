@@ -1,5 +1,5 @@
-"""Tokens that a model puts into two dimensions for its products: [N, tokens, C] seen as [N * tokens, C] stays
-as it was, for what is done to each row alone.
+"""Tokens that a model puts into other dimensions for its products: [N, tokens, C] seen as [N * tokens, C], or
+[1, tokens, C] as [tokens, 1, C], stays as it was, for what is done to each row alone.
 
 In three dimensions tokens lie over the lanes and layers follow one another in local memory; two are pictures,
 whose rows are no tokens.
@@ -7,14 +7,13 @@ whose rows are no tokens.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 
 from firmware_sim.chip import NPU_NUM
 from user_layers.onnx.channels import ONE_BY_ONE
-from user_layers.onnx.columns import without_detours
+from user_layers.onnx.columns import is_view, without_detours
 from user_layers.onnx.fold import needed
 from user_layers.onnx.model import ARITHMETIC, Array, Model, Node, Value
 from user_layers.onnx.rows import is_row
@@ -59,7 +58,7 @@ class _Keeping:
         self._whole[flat] = whole
         shape = self._model.value(flat).fixed or ()
         target = f"{flat}:flat"
-        self._constants[target] = np.array(shape if len(shape) != 2 else [-1, shape[1]], np.int64)
+        self._constants[target] = np.array([-1, *shape[1:]], np.int64)
         self._nodes.append(Node("Reshape", "", "", (whole, target), (flat,)))
 
     def kept(self) -> Model:
@@ -71,13 +70,16 @@ class _Keeping:
 
     def _flattens(self, node: Node) -> str | None:
         """The tokens that a node flattens."""
-        if not node.is_a("Reshape") or node.inputs[0] in self._constants:
+        if not node.is_a("Reshape", "Transpose") or node.inputs[0] in self._constants:
             return None
         before, made = self._model.value(node.inputs[0]), self._model.value(node.outputs[0])
         if before.fixed is None or made.fixed is None or made.dtype != np.float32 or len(before.fixed) != 3:
             return None
         n, tokens, columns = before.fixed
-        if made.fixed != (n * tokens, columns) or tokens < 2 or (n > 1 and tokens < _FEW):
+        others = ((n * tokens, columns), (tokens, n, columns)) if n == 1 else ((n * tokens, columns),)
+        if made.fixed not in others or tokens < 2 or (n > 1 and tokens < _FEW):
+            return None
+        if not is_view(self._model, node):
             return None
         return node.inputs[0]
 
@@ -90,12 +92,15 @@ class _Keeping:
         wholes = [self._values.get(self._whole.get(name, "")) for name in sources]
         shapes = {whole.fixed[:2] if whole is not None and whole.fixed else None for whole in wholes}
         (lead,) = shapes if len(shapes) == 1 else (None,)
-        if lead is None or made.fixed is None or made.fixed[:-1] != (math.prod(lead),):
+        if lead is None or made.fixed is None:
+            return None
+        # One form of rows only: others would be repeated beside one another.
+        if {self._model.value(name).shape[:-1] for name in sources} != {made.fixed[:-1]}:  # type: ignore[index]
             return None
         shape = (*lead, made.fixed[-1])
         if node.op == "Gemm":
             return self._gemm(node, shape)
-        if not self._is_of_rows(node, sources, shape):
+        if not self._is_of_rows(node, sources, shape, len(made.fixed)):
             return None
         inputs = tuple(self._whole.get(name, name) for name in node.inputs)
         name = self._value(f"{node.outputs[0]}:tokens", shape)
@@ -124,9 +129,10 @@ class _Keeping:
         nodes = [Node("MatMul", "", node.name, (self._whole[node.inputs[0]], right), (product,))]
         return [*nodes, Node("Add", "", node.name, (product, bias), (made,))] if bias else nodes
 
-    def _is_of_rows(self, node: Node, sources: tuple[str, ...], shape: tuple[int, ...]) -> bool:
-        """Whether a node does something to each row alone, as it does in three dimensions."""
-        last = (-1, 1)
+    def _is_of_rows(self, node: Node, sources: tuple[str, ...], shape: tuple[int, ...], rank: int) -> bool:
+        """Whether a node does something to each row alone, as it does in three dimensions. rank: how many its
+        own operands have."""
+        last = (-1, rank - 1)
         if node.op in ONE_BY_ONE:
             return len(sources) == 1
         if node.op == "MatMul":
@@ -139,7 +145,11 @@ class _Keeping:
             if axes is None and len(node.inputs) > 1:
                 axes = self._constants.get(node.inputs[1])
                 return axes is not None and axes.tolist() == [-1] and node.attributes.get("keepdims", 1) == 1
-            return axes is not None and list(axes) in ([-1], [1]) and node.attributes.get("keepdims", 1) == 1
+            return (
+                axes is not None
+                and list(axes) in ([-1], [rank - 1])
+                and node.attributes.get("keepdims", 1) == 1
+            )
         if node.op in _BINARY and len(node.inputs) == 2 and "axis" not in node.attributes:
             return all(name in sources or is_row(self._constants[name], shape) for name in node.inputs)
         return False

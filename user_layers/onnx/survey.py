@@ -124,7 +124,9 @@ def _layered(model: Model) -> Model:
     # Queries, keys and values lie apart before that; what is normalised of them, too.
     model = order_by_products(turn_heads(cut_before_transposes(part_transposes(part_products(model)))))
     model = rows_before_transposes(fuse_patterns(model, OF_ROWS))
-    model = fold_edges(fuse_patterns(fuse_attention(weights_first(model))))
+    # Tokens again, which attention that is one layer makes.
+    model = keep_tokens(fuse_attention(weights_first(model)))
+    model = fold_edges(fuse_patterns(model))
     # Behind edges, which become pads. Branches become one convolution; then channels are picked where a
     # convolution cannot make them apart; then convolutions by phases, whose kernels have no idle taps.
     model = pick_channels(split_convolutions(without_idle_taps(merge_branches(model))))
