@@ -144,6 +144,101 @@ def test_heads_that_others_read_stay(toolkit: Toolkit) -> None:
     assert heads_as_columns(graph, graph.resolve()) is None
 
 
+def test_keys_that_are_queries(toolkit: Toolkit) -> None:
+    """One tensor that is two operands, and of two attentions."""
+    net = Net(1, 2, 16, 6, 5)
+    net.three()
+    net.turned("k", "kt", 0, 1, 3, 2)
+    net.nodes += [
+        node("MatMul", "k kt", "z0"),
+        node("Softmax", "z0", "p", axis=-1),
+        node("MatMul", "p v", "o"),
+    ]
+    net.nodes += [
+        node("MatMul", "q kt", "z1"),
+        node("Softmax", "z1", "p1", axis=-1),
+        node("MatMul", "p1 v", "o1"),
+    ]
+    net.nodes.append(node("Add", "o o1", "s"))
+    net.turned("s", "st", 0, 1, 3, 2)
+    net.shaped("st", "y", *net.x[:1], 32, 6, 5)
+    right(toolkit, net.nodes, net.x, net.constants)
+
+
+def right(toolkit: Toolkit, nodes: Sequence[Any], shape: Sequence[int], constants: dict[str, Any]) -> None:
+    """Whether what is compiled gives onnxruntime's values, in its shape."""
+    proto = make_model(list(nodes), {"x": shape}, ["y"], constants, opset=13)
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    graph.compile()
+    x = {"x": numbers(shape, 3)}
+    got, want = graph.run(x), reference(load_model(proto), x)
+    (difference,) = compare(["y"], got, want)
+    assert difference.relative <= TOLERANCE and got[0].shape == want[0].shape
+
+
+def attended(query: str, keys: str, value: str, made: str) -> list[Any]:
+    """Without a factor. keys: columns."""
+    products = [node("MatMul", f"{query} {keys}", f"{made}z"), node("MatMul", f"{made}p {value}", made)]
+    return [products[0], node("Softmax", f"{made}z", f"{made}p", axis=-1), products[1]]
+
+
+@pytest.mark.parametrize("shape", [(1, 32, 2, 3, 5), (1, 32, 30), (1, 32, 5, 6)])
+def test_pixels_of_any_dimensions(toolkit: Toolkit, shape: tuple[int, ...]) -> None:
+    """Also such as local memory does not take; and keys that are a constant, of what attention made."""
+    constants = {"rows": np.array([1, 2, 16, 30]), "keys": numbers((1, 2, 16, 30), 2), "all": np.array(shape)}
+    nodes = [
+        node("Reshape", "x rows", "r"), node("Transpose", "r", "q", perm=[0, 1, 3, 2]),
+        *attended("q", "r", "q", "o"), *attended("o", "keys", "q", "o1"),
+        node("Transpose", "o1", "ot", perm=[0, 1, 3, 2]), node("Reshape", "ot all", "y"),
+    ]  # fmt: skip
+    right(toolkit, nodes, shape, constants)
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_attention_of_what_attention_made(toolkit: Toolkit, back: bool) -> None:
+    """Through views alone, which the first one's result then does not go through any more."""
+    constants = {"rows": np.array([1, 2, 16, 30]), "all": np.array([1, 32, 5, 6])}
+    views = [node("Transpose", "o", "ot", perm=[0, 1, 3, 2])]
+    if back:
+        views += [node("Reshape", "ot all", "picture"), node("Reshape", "picture rows", "again")]
+    views.append(node("Transpose", "again" if back else "ot", "q1", perm=[0, 1, 3, 2]))
+    nodes = [
+        node("Reshape", "x rows", "r"), node("Transpose", "r", "q", perm=[0, 1, 3, 2]),
+        *attended("q", "r", "q", "o"), *views, *attended("q1", "r", "q", "o1"),
+        node("Transpose", "o1", "o1t", perm=[0, 1, 3, 2]), node("Reshape", "o1t all", "y"),
+    ]  # fmt: skip
+    right(toolkit, nodes, (1, 32, 5, 6), constants)
+
+
+def test_one_token(toolkit: Toolkit) -> None:
+    """Rows and pixels are the same: a token that looks at all others, with a result of two dimensions."""
+    constants = {"rows": np.array([3, 2, 16, 30]), "flat": np.array([3, 32]), "first": np.array([1]),
+                 "at": np.array([0]), "axis": np.array([2]), "w": numbers((32, 5), 1)}  # fmt: skip
+    nodes = [
+        node("Reshape", "x rows", "r"), node("Transpose", "r", "k", perm=[0, 1, 3, 2]),
+        node("Slice", "k at first axis", "q"), *attended("q", "r", "k", "o"),
+        node("Transpose", "o", "ot", perm=[0, 2, 1, 3]), node("Reshape", "ot flat", "f"),
+        node("MatMul", "f w", "y"),
+    ]  # fmt: skip
+    right(toolkit, nodes, (3, 32, 5, 6), constants)
+
+
+def test_keys_as_columns_with_a_factor(toolkit: Toolkit) -> None:
+    """Channels of heads between one another, fewer than pixels."""
+    constants = {
+        "apart": np.array([1, 16, 2, 70]),
+        "s": numbers((1, 1, 1, 70), 4),
+        "all": np.array([1, 32, 70]),
+    }
+    nodes = [
+        node("Reshape", "x apart", "r"), node("Transpose", "r", "k0", perm=[0, 2, 1, 3]),
+        node("Mul", "k0 s", "k"), node("Transpose", "r", "q", perm=[0, 2, 3, 1]),
+        *attended("q", "k", "q", "o"), node("Transpose", "o", "ot", perm=[0, 3, 1, 2]),
+        node("Reshape", "ot all", "y"),
+    ]  # fmt: skip
+    right(toolkit, nodes, (1, 32, 70), constants)
+
+
 @examples(25)
 @given(st.data())
 def test_any(toolkit: Toolkit, data: st.DataObject) -> None:

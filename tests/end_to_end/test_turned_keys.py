@@ -51,7 +51,8 @@ class Net:
         inputs = list(names)
         if mask is not None:
             inputs.append(self.graph.add_const("mask", mask))
-        self.graph.add_tpu_layer("TPU_ATTENTION", inputs, param, ["a"])
+        # A layer may have a tensor's name.
+        self.graph.add_tpu_layer("TPU_ATTENTION", inputs, param, ["a"], name=names[0])
         self.graph.add_const_binary_layer("a", 0.5, "out", 2)
         self.values["out"] = attention([self.values[n] for n in names], mask, param) * 0.5
 

@@ -7,7 +7,7 @@ In local memory heads are columns of one tensor; so nothing but these turns is m
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,7 +24,8 @@ Array = npt.NDArray[Any]
 
 _VIEWS = ("TPU_RESHAPE", "TPU_TRANSPOSE", "TPU_TURN")
 _CUTS = ("TPU_SLICE", "TPU_SPLIT")
-_MOST = 1 << 22  # elements of an operand whose way is followed
+_MOST = 1 << 20  # elements of an operand whose way is followed
+_TURNED = (3, 4)  # dimensions of channels and pixels that a layer turns as they are
 _QUERY, _KEY, _VALUE = range(3)
 
 
@@ -55,7 +56,22 @@ def heads_as_columns(graph: G, net: Net) -> G | None:
     Inputs and outputs are the same. net: what `resolve` says of the graph."""
     nodes = [node for node in graph.nodes if all(name in net.tensors for name in node.outputs)]
     found = {node.name: one for node in nodes if (one := _apart(graph, net, node)) is not None}
+    while lost := _lost(net, nodes, found):
+        found = {name: one for name, one in found.items() if name not in lost}
     return _written(graph, net, nodes, found) if found else None
+
+
+def _lost(net: Net, nodes: Sequence[LayerNode], found: Mapping[str, _Apart]) -> set[str]:
+    """Those that read what another one, whose result goes elsewhere, makes no more."""
+    passed = {name for one in found.values() for name in one.passed}
+    kept = {one.made.name for one in found.values() if one.made is not None}
+    gone = {name for node in nodes if node.name in passed for name in node.outputs if name not in kept}
+    gone |= {one.node.outputs[0] for one in found.values() if one.made is not None}
+    return {
+        name
+        for name, one in found.items()
+        if any(place is not None and place.name in gone for place in one.operands)
+    }
 
 
 def _apart(graph: GraphBuilder, net: Net, node: LayerNode) -> _Apart | None:
@@ -110,8 +126,11 @@ def _divides(graph: GraphBuilder, net: Net, name: str) -> LayerNode | None:
     node = next(one for one in graph.nodes if name in one.outputs)  # with its constants as the graph has them
     if not _is_a(node, "TPU_CONV") or graph.toolkit.param_values(node.op, node.param)["groups"] != 1:
         return None
-    given = [graph.tensors.get(one) for one in node.inputs[1:]]
-    return node if all(one is not None and one.data is not None for one in given) else None
+    channels = net.tensors[name].shape[1:2]
+    for one in (graph.tensors.get(constant) for constant in node.inputs[1:]):
+        if one is None or one.data is None or one.shape[:1] != channels:
+            return None
+    return node
 
 
 def _channels(x: Array, shape: Sequence[int]) -> tuple[int, ...]:
@@ -145,7 +164,7 @@ def _origin(graph: GraphBuilder, net: Net, name: str) -> _Place | None:
         for node, made in reversed(way):
             x = _seen(graph, net, node, x, made)
         if x.size == math.prod(shape) and (np.array_equal(x, rows) or np.array_equal(x, pixels)):
-            found = _Place(name, bool(np.array_equal(x, pixels)))
+            found = _Place(name, not np.array_equal(x, rows))
         elif _divides(graph, net, name) is not None and (channels := _channels(x, shape)):
             found = _Place(name, True, channels)
         maker = net.nodes[net.producer[name]] if name in net.producer else None
@@ -173,20 +192,25 @@ def _end(graph: GraphBuilder, net: Net, name: str) -> tuple[_Place | None, list[
         x, name = _seen(graph, net, node, x), node.outputs[0]
         way.append(node.name)
         flat = x.reshape(-1)
-        if np.array_equal(flat, np.arange(flat.size)) or np.array_equal(flat, pixels):
-            found, passed = _Place(name, bool(np.array_equal(flat, pixels))), list(way)
+        straight = np.array_equal(flat, np.arange(flat.size))
+        if straight or np.array_equal(flat, pixels):
+            found, passed = _Place(name, not straight), list(way)
     return found, passed
 
 
-def _written(graph: G, net: Net, nodes: Sequence[LayerNode], found: dict[str, _Apart]) -> G:
+def _written(graph: G, net: Net, nodes: Sequence[LayerNode], found: Mapping[str, _Apart]) -> G:
     made = graph.without_layers()
     taken = {name for node in graph.nodes for name in node.outputs}
-    layers = {node.name for node in graph.nodes}
+    names = {node.name for node in graph.nodes}
     gone = {name for one in found.values() for name in one.passed}
+    rows_of: dict[_Place, str] = {}  # operands that are there already
+
+    def title(stem: str) -> str:
+        return free_name(stem, names, {node.name for node in made.nodes})
 
     def add(op: str, source: str, values: dict[str, Any], output: str | None, stem: str) -> str:
         output = output or free_name(stem, taken, made.tensor_names)
-        made.add_tpu_layer(op, [source], values, [output], name=free_name(stem, layers))
+        made.add_tpu_layer(op, [source], values, [output], name=title(stem))
         return output
 
     def reshaped(source: str, shape: Sequence[int], output: str | None, stem: str) -> str:
@@ -202,11 +226,11 @@ def _written(graph: G, net: Net, nodes: Sequence[LayerNode], found: dict[str, _A
             tensor = graph.tensors[name]
             assert tensor.data is not None
             whole = np.frombuffer(tensor.data, np.float32).reshape(tensor.shape)
-            title = free_name(f"{stem}:{k}", taken, made.tensor_names)
-            inputs.append(made.add_const(title, whole[list(place.channels)]))
+            constant = free_name(f"{stem}:{k}", taken, made.tensor_names)
+            inputs.append(made.add_const(constant, whole[list(place.channels)]))
         output = free_name(stem, taken, made.tensor_names)
         values = graph.toolkit.param_values(node.op, node.param)
-        made.add_tpu_layer(node.op.op, inputs, values, [output], name=free_name(stem, layers))
+        made.add_tpu_layer(node.op.op, inputs, values, [output], name=title(stem))
         return output
 
     for node in nodes:
@@ -230,17 +254,21 @@ def _written(graph: G, net: Net, nodes: Sequence[LayerNode], found: dict[str, _A
                 batch, heads, tokens, size = net.tensors[node.inputs[i]].shape
                 stem, shape = f"{node.inputs[i]}:rows", net.tensors[place.name].shape
                 inputs[i], first[i], step[i] = place.name, 0, size
+                if place in rows_of:
+                    inputs[i] = rows_of[place]
+                    continue
                 if place.channels:
                     inputs[i] = part(place, f"{stem}:pixels")
                     shape = (batch, heads * size, *shape[2:])
                 if place.pixels:
-                    if shape[:2] != (batch, heads * size):
+                    if shape[:2] != (batch, heads * size) or len(shape) not in _TURNED:
                         inputs[i] = reshaped(
                             place.name, (batch, heads * size, tokens), None, f"{stem}:pixels"
                         )
                     inputs[i] = add("TPU_TURN", inputs[i], {"height": 0, "width": 0}, None, stem)
                 elif shape != (batch, tokens, heads * size):
                     inputs[i] = reshaped(place.name, (batch, tokens, heads * size), None, stem)
+                rows_of[place] = inputs[i]
             values |= {"from": first, "step": step, "apart": 0}
             if one.made is None:
                 made.add_tpu_layer(node.op.op, inputs, values, node.outputs, name=node.name)
@@ -252,10 +280,11 @@ def _written(graph: G, net: Net, nodes: Sequence[LayerNode], found: dict[str, _A
                 reshaped(rows, shape, one.made.name, f"{node.name}:joined")
                 continue
             batch, heads, _, size = net.tensors[node.outputs[0]].shape
-            picture = shape[:2] == (batch, heads * size) and len(shape) == 4
+            whole = shape[:2] == (batch, heads * size) and len(shape) in _TURNED
+            picture = whole and len(shape) > min(_TURNED)
             size_of = {"height": shape[2], "width": shape[3]} if picture else {"height": 0, "width": 0}
             stem = f"{node.name}:turned"
-            if picture or shape[:2] == (batch, heads * size):
+            if whole:
                 add("TPU_TURN", rows, size_of, one.made.name, stem)
             else:
                 reshaped(add("TPU_TURN", rows, size_of, None, stem), shape, one.made.name, f"{stem}:back")

@@ -24,8 +24,10 @@ from user_layers.net.nodes import LayerNode, called
 G = TypeVar("G", bound=GraphBuilder)
 Array = npt.NDArray[Any]
 
+_MASK = 1 << 20  # numbers of a mask that is less as the model has it
 _QUERY, _KEY, _VALUE = range(3)
 _OTHERS = (_QUERY, _VALUE)
+_LOCAL = 4  # dimensions in local memory
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,12 @@ def _attention(graph: GraphBuilder, net: Net, node: LayerNode) -> _Attention | N
         return None
     if any(len(shape) != 3 for shape in shapes[:3]):
         return None
-    if any(_constant(graph, name) is None for name in node.inputs[3:]):  # a mask
-        return None
+    for name in node.inputs[3:]:  # a mask
+        array = _constant(graph, name)
+        if array is None or _rows_of_mask(array, shapes[_QUERY][1], shapes[_VALUE][1]).size > max(
+            array.size, _MASK
+        ):
+            return None
     one = _Attention(node, values, None)
     key = node.inputs[_KEY]
     if one.columns(_KEY) == list(range(shapes[_KEY][-1])):
@@ -105,6 +111,13 @@ def _constant(graph: GraphBuilder, name: str) -> Array | None:
     return np.frombuffer(tensor.data, tensor.dtype.numpy_name).reshape(tensor.shape)
 
 
+def _rows_of_mask(mask: Array, queries: int, keys: int) -> Array:
+    """[1 or batch, queries, 1 or heads, keys], a view of what broadcasts."""
+    shape = (*(1, 1, 1, 1, *mask.shape)[-4:-2], queries, keys)
+    whole: Array = np.broadcast_to(mask, shape).swapaxes(1, 2)
+    return whole
+
+
 class _Writing(Generic[G]):
     """The graph with the layers that turn."""
 
@@ -115,7 +128,8 @@ class _Writing(Generic[G]):
         self.made: G = graph.without_layers()
         self.taken = {name for node in graph.nodes for name in node.outputs}
         self.layers = {node.name for node in graph.nodes}
-        self.turned: dict[str, str] = {}  # by the attention's name
+        self.keys: dict[str, str] = {}  # by the attention's name
+        self.others: dict[str, str] = {}  # by the tensor that was queries, keys and values
         self.instead = {one.node.name: one for one in found}
         self.divided = {one.product.name: one for one in found if one.product is not None}
         self.behind: dict[str, list[_Attention]] = {}  # by the tensor that is turned
@@ -150,13 +164,14 @@ class _Writing(Generic[G]):
 
     def _turn(self, name: str, found: Sequence[_Attention]) -> None:
         back = self.net.nodes[self.net.producer[name]] if name in self.net.producer else None
-        if back is not None and back.op.is_builtin and back.op.op == "TPU_TURN":
-            self.turned.update((one.node.name, back.inputs[0]) for one in found)
+        turns = back is not None and back.op.is_builtin and back.op.op == "TPU_TURN"
+        if turns and back is not None and len(self.net.tensors[back.inputs[0]].shape) <= _LOCAL:
+            self.keys.update((one.node.name, back.inputs[0]) for one in found)
             return
         turned = self._free(f"{name}:turned")
         title = free_name(f"{found[0].node.name}:keys", self.layers)
         self.made.add_tpu_layer("TPU_TURN", [name], {"height": 0, "width": 0}, [turned], name=title)
-        self.turned.update((one.node.name, turned) for one in found)
+        self.keys.update((one.node.name, turned) for one in found)
 
     def _divide(self, node: LayerNode, one: _Attention) -> None:
         """Two products: of the keys, which are turned, and of what else is read of it."""
@@ -176,7 +191,7 @@ class _Writing(Generic[G]):
             self.made.add_tpu_layer(node.op.op, inputs, plain, [name], name=title)
             if columns is not rest:
                 self._turn(name, [one])
-        self.turned[made] = names[1]
+        self.others[made] = names[1]
 
     def _attend(self, one: _Attention) -> None:
         node, values = one.node, dict(one.values)
@@ -184,16 +199,15 @@ class _Writing(Generic[G]):
         at = 0
         for i in _OTHERS:
             if one.product is not None and inputs[i] == one.product.outputs[0]:
-                inputs[i], first[i], step[i] = self.turned[inputs[i]], at, one.size(i)
+                inputs[i], first[i], step[i] = self.others[inputs[i]], at, one.size(i)
                 at += one.heads(i) * one.size(i)
-        inputs[_KEY], first[_KEY], step[_KEY] = self.turned[node.name], 0, one.size(_KEY)
+        inputs[_KEY], first[_KEY], step[_KEY] = self.keys[node.name], 0, one.size(_KEY)
         queries, keys = (self.net.tensors[node.inputs[i]].shape[1] for i in (_QUERY, _VALUE))
         for i, name in enumerate(inputs[3:], 3):
             mask = _constant(self.old, name)
             assert mask is not None  # _attention asked
-            batches, heads = (1, 1, 1, 1, *mask.shape)[-4:-2]
-            whole = np.broadcast_to(mask, (batches, heads, queries, keys)).swapaxes(1, 2)
-            rows = whole.reshape(batches, queries, heads * keys)
+            whole = _rows_of_mask(mask, queries, keys)
+            rows = whole.reshape(*whole.shape[:2], -1)
             inputs[i] = self.made.add_const(self._free(f"{name}:rows"), rows)
         values |= {"turned": 1, "from": first, "step": step}
         self.made.add_tpu_layer(node.op.op, inputs, values, node.outputs, name=node.name)

@@ -98,7 +98,7 @@ def _put_first(to: Rewriting, seen: dict[str, _Row], end: str) -> None:
         to.instead[name] = []
         if row.node is None:
             continue
-        rows = f"{name}:rows"
+        rows = f"{name}:before"
         inputs = [_before(seen, source) for source in row.node.inputs]
         for i, array in row.constants:
             inputs[i] = f"{rows}:{i}"
@@ -106,7 +106,7 @@ def _put_first(to: Rewriting, seen: dict[str, _Row], end: str) -> None:
         to.values[rows] = Value(rows, row.shape, np.dtype(np.float32))
         nodes.append(replace(row.node, inputs=tuple(inputs), outputs=(rows,), proto=None))
     assert turn is not None  # where all of it begins
-    last = replace(turn, inputs=(f"{end}:rows",), outputs=(end,), proto=None)
+    last = replace(turn, inputs=(f"{end}:before",), outputs=(end,), proto=None)
     to.instead[end] = [*nodes, last]
 
 
@@ -126,7 +126,7 @@ def _before(seen: dict[str, _Row], name: str) -> str:
     if name not in seen:
         return name
     turn = seen[name].turn
-    return turn.inputs[0] if turn is not None else f"{name}:rows"
+    return turn.inputs[0] if turn is not None else f"{name}:before"
 
 
 def _of_rows(model: Model, node: Node) -> bool:

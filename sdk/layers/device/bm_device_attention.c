@@ -48,7 +48,7 @@ typedef struct {
     float after[HEADS_MIXED * HEADS_MIXED]; /* and so are weights, plus added[g] */
     float added[HEADS_MIXED];
     int shared; /* above 1: so many heads of queries, one after another, have one of keys and of values */
-    int turned; /* 1: k is [batch, heads * size, ...], keys last, and a mask [1 or batch, queries, 1 or heads * keys], in both one head
+    int turned; /* 1: k is [batch, heads * size, ...], keys last, and a mask [1 or batch, queries, keys or heads * keys], one head
                  * after the other; nothing is mixed, a result not apart */
     float unit; /* above 0: in 8 bits, of which v counts these units; sizes are multiples of four then, nothing is mixed */
 } tpu_attention_param_t;
@@ -94,12 +94,13 @@ static bool heads_of(const tpu_attention_param_t *p, const tpu_tensor_t *t, int 
 static bool mask_steps(const tpu_attention_param_t *p, const tpu_tensor_t *t, const int *extent, long long *step) {
     long long size = 1;
     if (p->turned) {
+        if (t->dims != 3) return false;
         const int row = t->shape[2];
         step[3] = 1;
         step[2] = row;
         step[1] = row == extent[3] ? 0 : extent[3];
         step[0] = t->shape[0] == 1 ? 0 : (long long)row * extent[2];
-        return t->dims == 3 && (t->shape[0] == 1 || t->shape[0] == extent[0]) && t->shape[1] == extent[2] &&
+        return (t->shape[0] == 1 || t->shape[0] == extent[0]) && t->shape[1] == extent[2] &&
                (row == extent[3] || (long long)row == (long long)extent[1] * extent[3]);
     }
     if (t->dims > 4) return false;
@@ -124,7 +125,8 @@ int attention_shape(const void *param, const int param_size, const tpu_tensor_t 
     if ((p->scaled && p->heads > HEADS_SCALED) || (p->mixed && p->heads > HEADS_MIXED)) return BM_LAYER_NOT_SUPPORTED;
     if ((p->mixed & ~1) || (p->mixed && in_num == 4) || !(p->unit >= 0)) return BM_LAYER_PARAM_INVALID;
     if (p->shared < 0 || (p->shared > 1 && (p->mixed || p->heads % p->shared != 0))) return BM_LAYER_PARAM_INVALID;
-    if ((p->turned & ~1) || (p->turned && (p->mixed || p->apart || in_bytes(p)))) return BM_LAYER_PARAM_INVALID;
+    const bool rows = in_tensors[QUERY].dims == 3 && in_tensors[VALUE].dims == 3;
+    if ((p->turned & ~1) || (p->turned && (!rows || p->mixed || p->apart || in_bytes(p)))) return BM_LAYER_PARAM_INVALID;
     if (in_bytes(p) && (p->mixed || p->size % 4 != 0 || p->value_size % 4 != 0 || p->size > CHIP_CHANNELS_MAX))
         return BM_LAYER_NOT_SUPPORTED;
     heads h[OPERANDS];
