@@ -9,24 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from firmware_sim.chip import MAX_SHAPE_DIMS
+from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, needed_nodes
 from user_layers.graph import GraphBuilder
-from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net
 from user_layers.net.nodes import LayerNode, called
 
-G = TypeVar("G", bound=GraphBuilder)
-Array = npt.NDArray[Any]
+ATTENTION = "TPU_ATTENTION"
+QUERY, KEY, VALUE = range(3)  # its operands
 
 _VIEWS = ("TPU_RESHAPE", "TPU_TRANSPOSE", "TPU_TURN")
 _CUTS = ("TPU_SLICE", "TPU_SPLIT")
 _MOST = 1 << 20  # elements of an operand whose way is followed
 _TURNED = (3, 4)  # dimensions of channels and pixels that a layer turns as they are
-_QUERY, _KEY, _VALUE = range(3)
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,11 @@ class _Apart:
 def heads_as_columns(graph: G, net: Net) -> G | None:
     """The graph in which every such attention reads rows of tokens and makes some; None where there is none.
     Inputs and outputs are the same. net: what `resolve` says of the graph."""
-    nodes = [node for node in graph.nodes if all(name in net.tensors for name in node.outputs)]
+    nodes = needed_nodes(graph, net)
     found = {node.name: one for node in nodes if (one := _apart(graph, net, node)) is not None}
     while lost := _lost(net, nodes, found):
         found = {name: one for name, one in found.items() if name not in lost}
-    return _written(graph, net, nodes, found) if found else None
+    return _Writing(graph, net, found).graph(nodes) if found else None
 
 
 def _lost(net: Net, nodes: Sequence[LayerNode], found: Mapping[str, _Apart]) -> set[str]:
@@ -75,7 +74,7 @@ def _lost(net: Net, nodes: Sequence[LayerNode], found: Mapping[str, _Apart]) -> 
 
 
 def _apart(graph: GraphBuilder, net: Net, node: LayerNode) -> _Apart | None:
-    if node.cpu is not None or not node.op.is_builtin or node.op.op != "TPU_ATTENTION":
+    if not is_a(node, ATTENTION):
         return None
     values = graph.toolkit.param_values(node.op, node.param)
     shapes = [net.tensors[name].shape for name in node.inputs[:3]]
@@ -115,22 +114,16 @@ def _seen(graph: GraphBuilder, net: Net, node: LayerNode, x: Array, made: str = 
     return x.reshape(shape)
 
 
-def _is_a(node: LayerNode, *ops: str) -> bool:
-    return node.cpu is None and node.op.is_builtin and node.op.op in ops
-
-
 def _divides(graph: GraphBuilder, net: Net, name: str) -> LayerNode | None:
     """The convolution that makes a tensor for one reader, if channels of it can be made by themselves."""
     if name not in net.producer or name in graph.outputs or len(net.consumers[name]) != 1:
         return None
     node = next(one for one in graph.nodes if name in one.outputs)  # with its constants as the graph has them
-    if not _is_a(node, "TPU_CONV") or graph.toolkit.param_values(node.op, node.param)["groups"] != 1:
+    if not is_a(node, "TPU_CONV") or graph.toolkit.param_values(node.op, node.param)["groups"] != 1:
         return None
     channels = net.tensors[name].shape[1:2]
-    for one in (graph.tensors.get(constant) for constant in node.inputs[1:]):
-        if one is None or one.data is None or one.shape[:1] != channels:
-            return None
-    return node
+    given = [constant(graph, one) for one in node.inputs[1:]]
+    return node if all(one is not None and one.shape[:1] == channels for one in given) else None
 
 
 def _channels(x: Array, shape: Sequence[int]) -> tuple[int, ...]:
@@ -168,7 +161,7 @@ def _origin(graph: GraphBuilder, net: Net, name: str) -> _Place | None:
         elif _divides(graph, net, name) is not None and (channels := _channels(x, shape)):
             found = _Place(name, True, channels)
         maker = net.nodes[net.producer[name]] if name in net.producer else None
-        if maker is None or not _is_a(maker, *_VIEWS, *_CUTS):
+        if maker is None or not is_a(maker, *_VIEWS, *_CUTS):
             break
         way.append((maker, name))
         name = maker.inputs[0]
@@ -187,7 +180,7 @@ def _end(graph: GraphBuilder, net: Net, name: str) -> tuple[_Place | None, list[
     passed: list[str] = []
     while name not in graph.outputs and len(net.consumers[name]) == 1:
         node = net.nodes[net.consumers[name][0]]
-        if not _is_a(node, *_VIEWS):
+        if not is_a(node, *_VIEWS):
             break
         x, name = _seen(graph, net, node, x), node.outputs[0]
         way.append(node.name)
@@ -198,96 +191,80 @@ def _end(graph: GraphBuilder, net: Net, name: str) -> tuple[_Place | None, list[
     return found, passed
 
 
-def _written(graph: G, net: Net, nodes: Sequence[LayerNode], found: Mapping[str, _Apart]) -> G:
-    made = graph.without_layers()
-    taken = {name for node in graph.nodes for name in node.outputs}
-    names = {node.name for node in graph.nodes}
-    gone = {name for one in found.values() for name in one.passed}
-    rows_of: dict[_Place, str] = {}  # operands that are there already
+class _Writing(Rewritten[G]):
+    """The graph with attention on rows of tokens."""
 
-    def title(stem: str) -> str:
-        return free_name(stem, names, {node.name for node in made.nodes})
+    def __init__(self, graph: G, net: Net, found: Mapping[str, _Apart]) -> None:
+        super().__init__(graph)
+        self.net = net
+        self.found = found
+        self.rows: dict[_Place, str] = {}  # operands that are there already
 
-    def add(op: str, source: str, values: dict[str, Any], output: str | None, stem: str) -> str:
-        output = output or free_name(stem, taken, made.tensor_names)
-        made.add_tpu_layer(op, [source], values, [output], name=title(stem))
-        return output
+    def graph(self, nodes: Sequence[LayerNode]) -> G:
+        gone = {name for one in self.found.values() for name in one.passed}
+        for node in nodes:
+            with called(node.where):
+                if node.name in self.found:
+                    self._attend(self.found[node.name])
+                elif node.name not in gone:
+                    self.made.add_node(node, node.inputs, node.outputs)
+        for name in self.old.outputs:
+            self.made.add_output(name)
+        return self.made
 
-    def reshaped(source: str, shape: Sequence[int], output: str | None, stem: str) -> str:
-        padded = [*shape, *[0] * (8 - len(shape))]
-        return add("TPU_RESHAPE", source, {"dims": len(shape), "shape": padded}, output, stem)
+    def _attend(self, one: _Apart) -> None:
+        node, values = one.node, dict(one.values)
+        inputs, first, step = list(node.inputs), list(values["from"]), list(values["step"])
+        # In this order, so that a layer behind makes something while values and queries are turned.
+        for i in (VALUE, QUERY, KEY):
+            place = one.operands[i]
+            if place is not None:
+                shape = self.net.tensors[node.inputs[i]].shape
+                if place not in self.rows:
+                    self.rows[place] = self._operand(place, shape, f"{node.inputs[i]}:rows")
+                inputs[i], first[i], step[i] = self.rows[place], 0, shape[-1]
+        values |= {"from": first, "step": step, "apart": 0}
+        made = node.outputs[0] if one.made is None else self.tensor(f"{node.outputs[0]}:rows")
+        self.made.add_tpu_layer(node.op.op, inputs, values, [made], name=node.name)
+        if one.made is not None:
+            self._result(node, made, one.made)
 
-    def part(place: _Place, stem: str) -> str:
-        """The convolution for some of the channels."""
-        node = _divides(graph, net, place.name)
-        assert node is not None  # _origin asked
-        inputs = [node.inputs[0]]
-        for k, name in enumerate(node.inputs[1:]):
-            tensor = graph.tensors[name]
-            assert tensor.data is not None
-            whole = np.frombuffer(tensor.data, np.float32).reshape(tensor.shape)
-            constant = free_name(f"{stem}:{k}", taken, made.tensor_names)
-            inputs.append(made.add_const(constant, whole[list(place.channels)]))
-        output = free_name(stem, taken, made.tensor_names)
-        values = graph.toolkit.param_values(node.op, node.param)
-        made.add_tpu_layer(node.op.op, inputs, values, [output], name=title(stem))
-        return output
+    def _operand(self, place: _Place, shape: Sequence[int], stem: str) -> str:
+        """Rows of tokens, [N, T, heads * size]. shape: [N, heads, T, size]."""
+        batch, heads, tokens, size = shape
+        source, there = place.name, self.net.tensors[place.name].shape
+        if place.channels:
+            node = _divides(self.old, self.net, source)
+            assert node is not None  # _origin asked
+            pixels = f"{stem}:pixels"
+            source = self.part(node, 0, place.channels, self.tensor(pixels), self.title(pixels))
+            there = (batch, heads * size, *there[2:])
+        if not place.pixels:
+            rows = (batch, tokens, heads * size)
+            return source if there == rows else self._reshape(source, rows, self.tensor(stem), stem)
+        if not _turns_whole(there, batch, heads * size):
+            pixels = f"{stem}:pixels"
+            source = self._reshape(source, (batch, heads * size, tokens), self.tensor(pixels), pixels)
+        return self.add("TPU_TURN", source, {"height": 0, "width": 0}, self.tensor(stem), stem)
 
-    for node in nodes:
-        if node.name in gone:
-            continue
-        with called(node.where):
-            if node.name not in found:
-                made.add_node(node, node.inputs, node.outputs)
-                continue
-            one = found[node.name]
-            inputs, values = list(node.inputs), dict(one.values)
-            first, step = list(values["from"]), list(values["step"])
-            for i in (
-                _VALUE,
-                _QUERY,
-                _KEY,
-            ):  # so that the layer behind makes something while these are turned
-                place = one.operands[i]
-                if place is None:
-                    continue
-                batch, heads, tokens, size = net.tensors[node.inputs[i]].shape
-                stem, shape = f"{node.inputs[i]}:rows", net.tensors[place.name].shape
-                inputs[i], first[i], step[i] = place.name, 0, size
-                if place in rows_of:
-                    inputs[i] = rows_of[place]
-                    continue
-                if place.channels:
-                    inputs[i] = part(place, f"{stem}:pixels")
-                    shape = (batch, heads * size, *shape[2:])
-                if place.pixels:
-                    if shape[:2] != (batch, heads * size) or len(shape) not in _TURNED:
-                        inputs[i] = reshaped(
-                            place.name, (batch, heads * size, tokens), None, f"{stem}:pixels"
-                        )
-                    inputs[i] = add("TPU_TURN", inputs[i], {"height": 0, "width": 0}, None, stem)
-                elif shape != (batch, tokens, heads * size):
-                    inputs[i] = reshaped(place.name, (batch, tokens, heads * size), None, stem)
-                rows_of[place] = inputs[i]
-            values |= {"from": first, "step": step, "apart": 0}
-            if one.made is None:
-                made.add_tpu_layer(node.op.op, inputs, values, node.outputs, name=node.name)
-                continue
-            rows = free_name(f"{node.outputs[0]}:rows", taken, made.tensor_names)
-            made.add_tpu_layer(node.op.op, inputs, values, [rows], name=node.name)
-            shape = net.tensors[one.made.name].shape
-            if not one.made.pixels:
-                reshaped(rows, shape, one.made.name, f"{node.name}:joined")
-                continue
-            batch, heads, _, size = net.tensors[node.outputs[0]].shape
-            whole = shape[:2] == (batch, heads * size) and len(shape) in _TURNED
-            picture = whole and len(shape) > min(_TURNED)
-            size_of = {"height": shape[2], "width": shape[3]} if picture else {"height": 0, "width": 0}
-            stem = f"{node.name}:turned"
-            if whole:
-                add("TPU_TURN", rows, size_of, one.made.name, stem)
-            else:
-                reshaped(add("TPU_TURN", rows, size_of, None, stem), shape, one.made.name, f"{stem}:back")
-    for name in graph.outputs:
-        made.add_output(name)
-    return made
+    def _result(self, node: LayerNode, rows: str, place: _Place) -> None:
+        """From rows of tokens to where the result goes."""
+        batch, heads, _, size = self.net.tensors[node.outputs[0]].shape
+        shape, stem = self.net.tensors[place.name].shape, f"{node.name}:turned"
+        if not place.pixels:
+            self._reshape(rows, shape, place.name, f"{node.name}:joined")
+        elif _turns_whole(shape, batch, heads * size):
+            height, width = shape[2:] if len(shape) > min(_TURNED) else (0, 0)
+            self.add("TPU_TURN", rows, {"height": height, "width": width}, place.name, stem)
+        else:
+            turned = self.add("TPU_TURN", rows, {"height": 0, "width": 0}, self.tensor(stem), stem)
+            self._reshape(turned, shape, place.name, f"{stem}:back")
+
+    def _reshape(self, source: str, shape: Sequence[int], output: str, title: str) -> str:
+        padded = [*shape, *[0] * (MAX_SHAPE_DIMS - len(shape))]
+        return self.add("TPU_RESHAPE", source, {"dims": len(shape), "shape": padded}, output, title)
+
+
+def _turns_whole(shape: Sequence[int], batch: int, channels: int) -> bool:
+    """Whether a layer turns a tensor of this shape, channels and pixels of so many batches, as it is."""
+    return tuple(shape[:2]) == (batch, channels) and len(shape) in _TURNED

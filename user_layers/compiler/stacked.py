@@ -24,6 +24,7 @@ from firmware_sim.chip import LOCAL_BYTES, NPU_NUM
 from firmware_sim.isa import timing
 from firmware_sim.timeline import Timer
 from firmware_sim.wire import DType, Program, ProgramTensor, StepOp, TensorKind, TensorRecord
+from user_layers.compiler.rewritten import needed_nodes
 from user_layers.compiler.stacked_layers import (
     Continued,
     Convolution,
@@ -141,7 +142,7 @@ class _Looking:
 
     def __init__(self, graph: GraphBuilder, net: Net) -> None:
         self._graph, self._net = graph, net
-        self.nodes = [node for node in graph.nodes if all(name in net.tensors for name in node.outputs)]
+        self.nodes = needed_nodes(graph, net)
         self._readers: dict[str, list[LayerNode]] = {}
         for node in self.nodes:
             for name in node.inputs:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from firmware_sim.wire import DType, StoreMode
+from user_layers.compiler.rewritten import needed_nodes
 from user_layers.compiler.strips_tokens import of_all, of_each, on_tokens
 from user_layers.graph import BINARY_MUL, GraphBuilder
 from user_layers.graph.prepared import free_name
@@ -78,7 +79,7 @@ def in_strips(graph: G, net: Net) -> G | None:
     """
     if not any(node.op.op == _DENSE for node in graph.nodes):
         return None
-    nodes = [node for node in graph.nodes if all(name in net.tensors for name in node.outputs)]
+    nodes = needed_nodes(graph, net)
     on_rows, tokens = on_tokens(graph, net, nodes)
     ways = {k: way for k, node in enumerate(nodes) if (way := _way(graph, net, node)) is not None}
     ways |= dict.fromkeys(on_rows, _Way())

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from firmware_sim.wire import DType
-from user_layers.compiler.attention_rows import heads_as_columns
+from user_layers.compiler.attention_rows import ATTENTION, KEY, QUERY, VALUE, heads_as_columns
+from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, needed_nodes
 from user_layers.graph import GraphBuilder
-from user_layers.graph.prepared import free_name
 from user_layers.graph.shapes import infer_shapes
 from user_layers.net.net import Net
 from user_layers.net.nodes import LayerNode, called
 
-G = TypeVar("G", bound=GraphBuilder)
-Array = npt.NDArray[Any]
-
 _MASK = 1 << 20  # numbers of a mask that is less as the model has it
-_QUERY, _KEY, _VALUE = range(3)
-_OTHERS = (_QUERY, _VALUE)
+_OTHERS = (QUERY, VALUE)
 _LOCAL = 4  # dimensions in local memory
 
 
@@ -41,11 +36,11 @@ class _Attention:
 
     def heads(self, operand: int) -> int:
         """Of queries, or of keys and values."""
-        return int(self.values["heads"]) // (1 if operand == _QUERY else max(1, int(self.values["shared"])))
+        return int(self.values["heads"]) // (1 if operand == QUERY else max(1, int(self.values["shared"])))
 
     def size(self, operand: int) -> int:
         """Elements of each."""
-        return int(self.values["value_size" if operand == _VALUE else "size"])
+        return int(self.values["value_size" if operand == VALUE else "size"])
 
     def columns(self, operand: int) -> list[int]:
         """Channels of the tensor that are this operand, head by head."""
@@ -60,13 +55,13 @@ def turn_keys(graph: G, net: Net) -> G | None:
     columns = heads_as_columns(graph, net)
     if columns is not None:
         graph, net = columns, infer_shapes(columns)
-    nodes = [node for node in graph.nodes if all(name in net.tensors for name in node.outputs)]
+    nodes = needed_nodes(graph, net)
     found = [one for node in nodes if (one := _attention(graph, net, node)) is not None]
     return _Writing(graph, net, nodes, found).graph() if found else None
 
 
 def _attention(graph: GraphBuilder, net: Net, node: LayerNode) -> _Attention | None:
-    if node.cpu is not None or not node.op.is_builtin or node.op.op != "TPU_ATTENTION":
+    if not is_a(node, ATTENTION):
         return None
     values = graph.toolkit.param_values(node.op, node.param)
     shapes = [net.tensors[name].shape for name in node.inputs]
@@ -75,14 +70,14 @@ def _attention(graph: GraphBuilder, net: Net, node: LayerNode) -> _Attention | N
     if any(len(shape) != 3 for shape in shapes[:3]):
         return None
     for name in node.inputs[3:]:  # a mask
-        array = _constant(graph, name)
-        if array is None or _rows_of_mask(array, shapes[_QUERY][1], shapes[_VALUE][1]).size > max(
-            array.size, _MASK
-        ):
+        array = constant(graph, name)
+        if array is None:
+            return None
+        if _rows_of_mask(array, shapes[QUERY][1], shapes[VALUE][1]).size > max(array.size, _MASK):
             return None
     one = _Attention(node, values, None)
-    key = node.inputs[_KEY]
-    if one.columns(_KEY) == list(range(shapes[_KEY][-1])):
+    key = node.inputs[KEY]
+    if one.columns(KEY) == list(range(shapes[KEY][-1])):
         return one
     maker = next((n for n in graph.nodes if key in n.outputs), None)
     if maker is None or key in graph.outputs or {*net.consumers[key]} != {net.producer[node.outputs[0]]}:
@@ -92,23 +87,15 @@ def _attention(graph: GraphBuilder, net: Net, node: LayerNode) -> _Attention | N
 
 def _divides(graph: GraphBuilder, net: Net, node: LayerNode) -> bool:
     """Whether a node is a product by a constant matrix, of which columns can be made by themselves."""
-    if node.cpu is not None or not node.op.is_builtin or node.op.op != "TPU_MATMUL":
+    if not is_a(node, "TPU_MATMUL"):
         return False
-    constants = [_constant(graph, name) for name in node.inputs[1:]]
+    constants = [constant(graph, name) for name in node.inputs[1:]]
     right, made = constants[0], net.tensors[node.outputs[0]]
     if right is None or right.ndim != 2 or graph.toolkit.param_values(node.op, node.param)["trans_b"]:
         return False
     return made.dtype is DType.FP32 and all(
         one is not None and one.shape[-1:] == made.shape[-1:] for one in constants
     )
-
-
-def _constant(graph: GraphBuilder, name: str) -> Array | None:
-    """A constant of the graph."""
-    tensor = graph.tensors.get(name)
-    if tensor is None or tensor.data is None:
-        return None
-    return np.frombuffer(tensor.data, tensor.dtype.numpy_name).reshape(tensor.shape)
 
 
 def _rows_of_mask(mask: Array, queries: int, keys: int) -> Array:
@@ -118,16 +105,13 @@ def _rows_of_mask(mask: Array, queries: int, keys: int) -> Array:
     return whole
 
 
-class _Writing(Generic[G]):
+class _Writing(Rewritten[G]):
     """The graph with the layers that turn."""
 
     def __init__(self, graph: G, net: Net, nodes: Sequence[LayerNode], found: Sequence[_Attention]) -> None:
-        self.old = graph
+        super().__init__(graph)
         self.net = net
         self.nodes = nodes
-        self.made: G = graph.without_layers()
-        self.taken = {name for node in graph.nodes for name in node.outputs}
-        self.layers = {node.name for node in graph.nodes}
         self.keys: dict[str, str] = {}  # by the attention's name
         self.others: dict[str, str] = {}  # by the tensor that was queries, keys and values
         self.instead = {one.node.name: one for one in found}
@@ -135,11 +119,11 @@ class _Writing(Generic[G]):
         self.behind: dict[str, list[_Attention]] = {}  # by the tensor that is turned
         for one in found:
             if one.product is None:
-                self.behind.setdefault(one.node.inputs[_KEY], []).append(one)
+                self.behind.setdefault(one.node.inputs[KEY], []).append(one)
 
     def graph(self) -> G:
         for name, found in self.behind.items():
-            if name not in self.taken:  # an input
+            if name not in self.net.producer:  # an input, or a constant
                 self._turn(name, found)
         for node in self.nodes:
             with called(node.where):
@@ -159,39 +143,30 @@ class _Writing(Generic[G]):
             if name in self.behind:
                 self._turn(name, self.behind[name])
 
-    def _free(self, stem: str) -> str:
-        return free_name(stem, self.taken, self.made.tensor_names)
-
     def _turn(self, name: str, found: Sequence[_Attention]) -> None:
-        back = self.net.nodes[self.net.producer[name]] if name in self.net.producer else None
-        turns = back is not None and back.op.is_builtin and back.op.op == "TPU_TURN"
-        if turns and back is not None and len(self.net.tensors[back.inputs[0]].shape) <= _LOCAL:
-            self.keys.update((one.node.name, back.inputs[0]) for one in found)
-            return
-        turned = self._free(f"{name}:turned")
-        title = free_name(f"{found[0].node.name}:keys", self.layers)
-        self.made.add_tpu_layer("TPU_TURN", [name], {"height": 0, "width": 0}, [turned], name=title)
+        turned = self._turned_already(name)
+        if turned is None:
+            plain = {"height": 0, "width": 0}
+            title = f"{found[0].node.name}:keys"
+            turned = self.add("TPU_TURN", name, plain, self.tensor(f"{name}:turned"), title)
         self.keys.update((one.node.name, turned) for one in found)
+
+    def _turned_already(self, name: str) -> str | None:
+        """What keys were turned from, if local memory takes that."""
+        if name not in self.net.producer:
+            return None
+        back = self.net.nodes[self.net.producer[name]]
+        fits = is_a(back, "TPU_TURN") and len(self.net.tensors[back.inputs[0]].shape) <= _LOCAL
+        return back.inputs[0] if fits else None
 
     def _divide(self, node: LayerNode, one: _Attention) -> None:
         """Two products: of the keys, which are turned, and of what else is read of it."""
         made = node.outputs[0]
-        names = [self._free(f"{made}:{what}") for what in ("keys", "others")]
+        title = self.title(f"{node.name}:keys")
+        self._turn(self.part(node, -1, one.columns(KEY), self.tensor(f"{made}:keys"), title), [one])
         rest = [c for i in _OTHERS if one.node.inputs[i] == made for c in one.columns(i)]
-        for name, columns in zip(names, (one.columns(_KEY), rest), strict=True):
-            if not columns:
-                continue
-            inputs = [node.inputs[0]]
-            for k, constant in enumerate(node.inputs[1:]):
-                array = _constant(self.old, constant)
-                assert array is not None  # _divides asked
-                inputs.append(self.made.add_const(self._free(f"{name}:{k}"), array[..., columns]))
-            plain = self.old.toolkit.param_values(node.op, node.param)
-            title = node.name if columns is rest else free_name(f"{node.name}:keys", self.layers)
-            self.made.add_tpu_layer(node.op.op, inputs, plain, [name], name=title)
-            if columns is not rest:
-                self._turn(name, [one])
-        self.others[made] = names[1]
+        if rest:
+            self.others[made] = self.part(node, -1, rest, self.tensor(f"{made}:others"), node.name)
 
     def _attend(self, one: _Attention) -> None:
         node, values = one.node, dict(one.values)
@@ -201,13 +176,13 @@ class _Writing(Generic[G]):
             if one.product is not None and inputs[i] == one.product.outputs[0]:
                 inputs[i], first[i], step[i] = self.others[inputs[i]], at, one.size(i)
                 at += one.heads(i) * one.size(i)
-        inputs[_KEY], first[_KEY], step[_KEY] = self.keys[node.name], 0, one.size(_KEY)
-        queries, keys = (self.net.tensors[node.inputs[i]].shape[1] for i in (_QUERY, _VALUE))
+        inputs[KEY], first[KEY], step[KEY] = self.keys[node.name], 0, one.size(KEY)
+        queries, keys = (self.net.tensors[node.inputs[i]].shape[1] for i in (QUERY, VALUE))
         for i, name in enumerate(inputs[3:], 3):
-            mask = _constant(self.old, name)
+            mask = constant(self.old, name)
             assert mask is not None  # _attention asked
             whole = _rows_of_mask(mask, queries, keys)
             rows = whole.reshape(*whole.shape[:2], -1)
-            inputs[i] = self.made.add_const(self._free(f"{name}:rows"), rows)
+            inputs[i] = self.made.add_const(self.tensor(f"{name}:rows"), rows)
         values |= {"turned": 1, "from": first, "step": step}
         self.made.add_tpu_layer(node.op.op, inputs, values, node.outputs, name=node.name)

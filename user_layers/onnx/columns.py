@@ -47,7 +47,7 @@ def fuse_columns(model: Model) -> Model:
         nodes.append(node)
         if model.only_reader(name) is None or len(node.makes) != 1:
             continue
-        if _is_product(model, node):
+        if is_product(model, node):
             columns = model.constants[node.inputs[1]].shape[1]
             products[name] = _Product(len(nodes) - 1, Affine(np.ones(columns), np.zeros(columns)))
         elif node.inputs and node.inputs[0] in products and _keeps_columns(model, node):
@@ -101,7 +101,7 @@ def is_view(model: Model, node: Node) -> bool:
     return shape is not None and len(order) == len(shape) and moved == sorted(moved)
 
 
-def _is_product(model: Model, node: Node) -> bool:
+def is_product(model: Model, node: Node) -> bool:
     """Whether a node is a product with a constant matrix, perhaps with a constant bias, of float32."""
     if node.op != "MatMul" or not node.is_known:
         return False

@@ -4,11 +4,11 @@ its operands."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from user_layers.onnx.columns import is_product
 from user_layers.onnx.model import ARITHMETIC, Array, Model, Node, Rewriting, Value
 from user_layers.onnx.rows import NORMS
 from user_layers.onnx.views import RESHAPES
@@ -75,7 +75,7 @@ def _row(model: Model, node: Node, seen: dict[str, _Row]) -> _Row | None:
                 return None
             whole = array.reshape((1,) * (rank - array.ndim) + array.shape)
             constants.append((i, whole.transpose([order.index(d) for d in range(rank)])))
-    elif not _of_rows(model, node) and not _by_matrix(model, node):
+    elif not _of_rows(model, node) and not (len(node.inputs) == 2 and is_product(model, node)):
         return None
     return _Row(order, shape, node=node, constants=tuple(constants))
 
@@ -136,18 +136,8 @@ def _of_rows(model: Model, node: Node) -> bool:
     shape = model.value(node.inputs[0]).fixed
     if shape is None or int(node.attributes.get("axis", -1)) not in (-1, len(shape) - 1):
         return False
-    return _all_constant(model, node.inputs[1:], 1)
-
-
-def _by_matrix(model: Model, node: Node) -> bool:
-    """Whether a node multiplies rows by a constant matrix."""
-    return node.op == "MatMul" and len(node.inputs) == 2 and _all_constant(model, node.inputs[1:], 2)
-
-
-def _all_constant(model: Model, names: Iterable[str], most: int) -> bool:
-    """Whether all of these that are there are constants of at most so many dimensions, products' of two."""
-    given = [model.constants.get(name) for name in names if name]
-    return all(one is not None and one.ndim <= most and (most == 1 or one.ndim == most) for one in given)
+    given = [model.constants.get(name) for name in node.inputs[1:] if name]
+    return all(one is not None and one.ndim <= 1 for one in given)
 
 
 def _is_multiplied(model: Model, name: str) -> bool:

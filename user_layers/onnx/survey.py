@@ -117,9 +117,9 @@ def is_beyond_host(nodes: Iterable[Node]) -> bool:
 def _layered(model: Model) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
     # Nothing looks through repetitions, so they go first; then pixels: what they are subtracted from and
-    # multiplied by keeps its bits. Tokens have a dimension of
-    # their own for all that follows. Heads are turned by products before attention follows them back to
-    # theirs; what is stacked otherwise is put in order.
+    # multiplied by keeps its bits. Tokens have a dimension of their own for all that follows. Heads are
+    # turned by products before attention follows them back to theirs; what is stacked otherwise is put in
+    # order.
     model = keep_tokens(put_places_first(nest_concatenations(take_pixels(without_repeats(model)))))
     # Queries, keys and values lie apart before that; what is normalised of them, too.
     model = order_by_products(turn_heads(cut_before_transposes(part_transposes(part_products(model)))))

@@ -17,8 +17,6 @@
 #include "bm_layer_attend.h"
 #include "bm_layer_attend_bytes.h"
 #include "bm_layer_functions.h"
-#include "bm_layer_packed.h"
-#include "bm_layer_reduce.h"
 #include "bm_layer_rows.h"
 #include "bm_layer_rows_bytes.h"
 #include "bm_layer_shape.h"
@@ -48,8 +46,8 @@ typedef struct {
     float after[HEADS_MIXED * HEADS_MIXED]; /* and so are weights, plus added[g] */
     float added[HEADS_MIXED];
     int shared; /* above 1: so many heads of queries, one after another, have one of keys and of values */
-    int turned; /* 1: k is [batch, heads * size, ...], keys last, and a mask [1 or batch, queries, keys or heads * keys], one head
-                 * after the other; nothing is mixed, a result not apart */
+    int turned; /* 1: k is [batch, heads * size, ...], keys last, and a mask [1 or batch, queries, keys or heads * keys],
+                 * one head after the other; nothing is mixed, a result not apart */
     float unit; /* above 0: in 8 bits, of which v counts these units; sizes are multiples of four then, nothing is mixed */
 } tpu_attention_param_t;
 

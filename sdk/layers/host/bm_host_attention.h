@@ -22,11 +22,14 @@ class AttentionDescriptor : public bmcompiler::LayerDescriptor {
     }
     virtual bool can_split_local_h_w() const override { return false; }
     virtual int forward_height(int) const override { return layer()->outputs[0].shape[2]; }
+    // Scores and two of their size, the product, and a query of a head that begins within a slot.
     virtual u32 get_local_buffer_size(const int *) const override {
         const tpu_attention_param_t *p = param<tpu_attention_param_t>();
         const int queries = layer()->inputs[0].shape[1], keys = layer()->inputs[2].shape[1];
-        return bm_local_bytes(4ull * (bm_size_t)bm_attend_slots(queries, keys) *
-                              (bm_size_t)bm_attend_words(keys, p->value_size, bm_attend_reach(p->size)));
+        const int rows = bm_attend_slots(queries, keys) * CHIP_NPU_NUM;
+        const int scores[4] = {1, rows, 1, keys}, product[4] = {1, rows, 1, p->value_size};
+        const int begun[4] = {1, rows, 1, bm_attend_reach(p->size)};
+        return bm_local_bytes(3 * bm_tile_bytes(scores) + bm_tile_bytes(product) + bm_tile_bytes(begun));
     }
 };
 

@@ -21,9 +21,4 @@ static inline int bm_attend_reach(int size) {
     return step < CHIP_NPU_NUM ? CHIP_NPU_NUM - step + size : size;
 }
 
-/* Words of a lane for a slot of queries: three of scores, the product, a query whose head begins within a slot. */
-static inline int bm_attend_words(int keys, int value, int reach) {
-    return 3 * bm_attend_line(keys) + bm_attend_line(value) + bm_attend_line(reach);
-}
-
 #endif
