@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.end_to_end.test_int8_tokens import Net, in_every_way, ops
+from tests.end_to_end.test_int8_tokens import MODES, Net, in_every_way, ops
 from tests.end_to_end.test_layers_attention import packed
 from user_layers.compiler.strips import in_strips
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.rewrite import QuantiseOptions, quantise
 from user_layers.toolkit import Toolkit
+
+WHOLE = tuple(options for options in MODES if options.get("opt") != 2)  # without strips of tokens
 
 
 def block(net: Net, tokens: int, masked: bool = False, **more: Any) -> str:
@@ -33,12 +35,14 @@ def test_between_products(toolkit: Toolkit, batch: int, tokens: int, masked: boo
     assert done.share == 1.0 and ops(done).count("ATTENTION") == 1
     net.graph.compile(opt=0)
     wants = net.graph.run({"x": net.x})
-    assert min(in_every_way(net, done, wants)) > 28
+    alike = tokens <= 256  # sums of more keys are rounded in parts
+    assert min(in_every_way(net, done, wants, MODES if alike else WHOLE)) > 28
     strips = in_strips(done.graph, done.graph.resolve())
     assert (strips is not None) == (batch == 1)
     if strips is not None:
         strips.compile()
         again = strips.run({"x": net.x})
+        done.graph.compile(opt=0)
         assert all(np.array_equal(a, b) for a, b in zip(again, done.graph.run({"x": net.x}), strict=True))
 
 
@@ -89,7 +93,7 @@ def test_a_key_that_most_queries_look_at(toolkit: Toolkit, value: float) -> None
     if value > 1:
         assert reason is None
         net.graph.compile(opt=0)
-        assert min(in_every_way(net, done, net.graph.run({"x": net.x}))) > 28
+        assert min(in_every_way(net, done, net.graph.run({"x": net.x}), WHOLE)) > 28
     else:
         assert reason is not None and reason.startswith("weights of 8 bits would keep ")
 

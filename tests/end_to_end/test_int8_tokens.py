@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -194,10 +194,12 @@ def test_blocks_of_strips(toolkit: Toolkit, tokens: int) -> None:
             np.testing.assert_array_equal(got, want, err_msg=str(opt))
 
 
-def in_every_way(net: Net, done: Quantised[Graph], wants: list[Array]) -> list[float]:
+def in_every_way(
+    net: Net, done: Quantised[Graph], wants: list[Array], modes: Sequence[Mapping[str, Any]] = MODES
+) -> list[float]:
     """Signal to noise of each output, whose bits are the same in every way."""
     results = []
-    for options in MODES:
+    for options in modes:
         done.graph.compile(**options)
         results.append(done.graph.run({"x": net.x}))
     for other_way in results[1:]:

@@ -26,15 +26,6 @@ def integers(shape: Sequence[int], seed: int = 0, size: float = 40.0) -> Array:
     return np.where(random.random(tuple(shape)) < 0.8, np.rint(x), x).astype(F32)
 
 
-def folded(x: Array) -> Array:
-    """Sums along the last dimension in the layer's order."""
-    while x.shape[-1] > 1:
-        pairs = x.shape[-1] // 2
-        kept = x.shape[-1] - pairs
-        x = np.concatenate([x[..., :pairs] + x[..., kept:], x[..., pairs:kept]], axis=-1)
-    return x
-
-
 def powers(x: Array, factor: float) -> Array:
     """255 e^(factor x)."""
     x = np.maximum(x * F32(F32(factor) * F32(1.44269504)), F32(-24))
@@ -67,12 +58,13 @@ def reference(operands: Sequence[Array], mask: Array | None, param: Mapping[str,
             x, factor = x * factor, F32(1)
         if mask is not None:
             x = x + np.broadcast_to(mask, scores.shape)[:, head]
-        weights = powers(x - x.max(axis=-1, keepdims=True), factor)
-        total = folded(weights)
+        weights = powers(x - x.max(axis=-1, keepdims=True), factor).astype(float)
+        total = (np.rint(weights * 256) / 256).sum(axis=-1, keepdims=True)
+        weights = np.rint(weights)
         sums = np.zeros((*x.shape[:2], param["value_size"]))
         for at in range(0, x.shape[2], 256):
             part = slice(at, at + 256)
-            sums += half_up(np.rint(weights[..., part]).astype(float) @ v[:, head, part], 8)
+            sums += half_up(weights[..., part] @ v[:, head, part], 8)
         made[:, head] = sums * param["unit"] * 256 / total
     batch, heads, queries, size = made.shape
     return made if param["apart"] else made.swapaxes(1, 2).reshape(batch, queries, heads * size)

@@ -52,6 +52,7 @@ ALLOWED = {
     "fw_native_watch_calls.c: ATOMIC(128, uint128)": "bits of a word",
     "fw_internal.h: #define FW_SHAPE_VALUES 64": "values of a shape tensor",
     "bm_device_attention.c: #define HEADS_SCALED 64": "heads with factors of their own",
+    "bm_device_attention_int8.c: #define HEADS_SCALED 64": "heads with factors of their own",
     "fw_dynamic.c: #define NEURON_ALIGN 128u": "bytes of DDR",
     "fw_dynamic.c: char is[128], was[128];": "room for a text",
     "fw_tensor.c: char text[128];": "room for a text",

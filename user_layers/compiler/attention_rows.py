@@ -16,11 +16,11 @@ import numpy as np
 from firmware_sim.chip import MAX_SHAPE_DIMS
 from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, needed_nodes
 from user_layers.graph import GraphBuilder
+from user_layers.net.heads import KEY, QUERY, VALUE
 from user_layers.net.net import Net
 from user_layers.net.nodes import LayerNode, called
 
 ATTENTION = "TPU_ATTENTION"
-QUERY, KEY, VALUE = range(3)  # its operands
 
 _VIEWS = ("TPU_RESHAPE", "TPU_TRANSPOSE", "TPU_TURN")
 _CUTS = ("TPU_SLICE", "TPU_SPLIT")

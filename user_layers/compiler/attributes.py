@@ -19,9 +19,11 @@ _INPUT_TYPES = (TType.NEURON, TType.COEFF, TType.COEFF_NEURON, TType.NEURON_SHAP
 # Built-in layers whose local functions take their inputs in DDR: the call is the load of what they make.
 _GATHERS = frozenset(("TPU_UNFOLD",))
 # Those whose local functions run on the DMA engine, within local memory.
-_TURNS = frozenset(("TPU_DEPTH_TO_SPACE", "TPU_TURN"))
+_TURNS = frozenset(("TPU_DEPTH_TO_SPACE", "TPU_TURN", "TPU_TURN_BYTES"))
 # Those that can also be the store of what they make: their local functions take the output in DDR too.
 _SCATTERS = frozenset(("TPU_DEPTH_TO_SPACE",))
+# Those that read what lies in L2 with the tensor unit alone; others bring it here by the DMA engine.
+_LOOKS_UP = frozenset(("TPU_LOOKUP",))
 # Those that make several rows and columns of one: how many of the input a part of the output needs depends on
 # where it begins, with which a descriptor is not asked.
 _SPREADS = frozenset(("TPU_DEPTH_TO_SPACE", "TPU_UPSAMPLE"))
@@ -112,6 +114,11 @@ class LayerAttributes:
         """Whether such a layer stores the tile that it makes itself, where its output lies in DDR. In nets
         with fixed shapes only."""
         return self.turns and self.node.op.op in _SCATTERS and not self.any_batch
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing may be moved beside the local function: it copies from L2 itself."""
+        return any(self.on_l2) and not (self.node.op.is_builtin and self.node.op.op in _LOOKS_UP)
 
     @property
     def tile_index(self) -> int:

@@ -115,7 +115,7 @@ def plan_local(
     described: DescribedNet, nodes: Sequence[int], tiling: Tiling, cost_model: CostModel | None = None
 ) -> LocalPlan | Infeasible:
     """Place everything, or say that it does not fit. Without a cost model nothing takes any time."""
-    overlapped = not any(on for k in nodes for on in described.attrs[k].on_l2)
+    overlapped = not any(described.attrs[k].alone for k in nodes)
     cut = cut_group(described, nodes, tiling)
     plan = _Planner(cut)
     if not plan.fits():

@@ -32,7 +32,7 @@ _HARD = frozenset(
 )
 _CONVOLUTIONS = ("TPU_CONV", "TPU_CONV_INT8")
 _PRODUCTS = (*_CONVOLUTIONS, "TPU_DECONV", "TPU_MATMUL")
-_OF_MATRICES = ("TPU_DECONV", "TPU_MATMUL", "TPU_ATTENTION", "TPU_RECURRENT")
+_OF_MATRICES = ("TPU_DECONV", "TPU_MATMUL", "TPU_ATTENTION", "TPU_ATTENTION_INT8", "TPU_RECURRENT")
 _KINDS = {
     **dict.fromkeys(("TPU_POOL", "TPU_POOL_INT8", "TPU_REDUCE"), Kind.POOL),
     **dict.fromkeys(
@@ -94,7 +94,8 @@ def _kind(described: DescribedNet, k: int) -> Kind:
     if op == "TPU_RESIZE":
         return Kind.DEPTHWISE
     if op in _OF_MATRICES:
-        return Kind.PRODUCT8 if op == "TPU_ATTENTION" and _in_bytes(node) else Kind.PRODUCT
+        whole = op == "TPU_ATTENTION_INT8" or (op == "TPU_ATTENTION" and _in_bytes(node))
+        return Kind.PRODUCT8 if whole else Kind.PRODUCT
     if op in _CODES:
         return Kind.FUNCTION if _function(described, k) in _HARD else Kind.ELEMENTWISE
     return _KINDS.get(op, Kind.COPY)

@@ -5,13 +5,13 @@ GraphBuilder -> shapes [-> rows as channels] -> attributes -> prepared constants
   dynamic parts: -> aliases -> groups, tiles, local memory -> Program, verified and stored as it is
 -> DDR -> static parts: Program -> verified -> recorded CommandGroups
 A static net with attention goes this way twice, also with keys turned for local memory, and one of 8 bits
-also as strips of rows; the fastest is taken.
+also as strips of rows, perhaps with attention on these; the fastest is taken.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.timeline import Timer
 from firmware_sim.wire import Program, Recorded
 from user_layers.compiler.aliases import find_aliases
+from user_layers.compiler.attention_strips import attend_in_strips
 from user_layers.compiler.attributes import DescribedNet, gather_attributes
 from user_layers.compiler.controller_memory import check_controller_memory
 from user_layers.compiler.ddr import pack_constants, place_ddr
@@ -89,13 +90,10 @@ def compile_graph(
             del plan, recorded
             plan, recorded = _planned(net, graph.toolkit, dynamic, opt, issued)
         del turned
-    strips = in_strips(graph, net) if free else None
-    if strips is not None:
+    for strips, how, without in _strips(graph, net) if free else ():
         other = _planned(infer_shapes(strips), graph.toolkit, dynamic, opt, issued)
         whole, cut = (_cycles(one, issued) for one in (recorded, other[1]))
-        notes = [
-            f"strips of rows in the four slots of words: {cut:,.0f} cycles, pictures in one: {whole:,.0f}"
-        ]
+        notes.append(f"{how}: {cut:,.0f} cycles, {without}: {whole:,.0f}")
         if cut < whole:
             plan, recorded = other
     stage = _stage(plan, recorded, graph.toolkit)
@@ -103,6 +101,16 @@ def compile_graph(
     _say(lines, log, verbose)
     measured = (measure(plan, recorded, Timer(issued=issued)),) if report else ()
     return CompiledNet(graph.name, (stage,), _uses(plan.described), tuple(lines), measured)
+
+
+def _strips(graph: GraphBuilder, net: Net) -> Iterator[tuple[GraphBuilder, str, str]]:
+    """The graph in strips, and with attention on them; what each is called, and what was before."""
+    strips = in_strips(graph, net)
+    if strips is not None:
+        yield strips, "strips of rows in the four slots of words", "pictures in one"
+        attending = attend_in_strips(strips, infer_shapes(strips))
+        if attending is not None:
+            yield attending, "attention on strips", "without"
 
 
 def _planned(

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from firmware_sim.wire import DType
-from user_layers.compiler.attention_rows import ATTENTION, KEY, QUERY, VALUE, heads_as_columns
+from user_layers.compiler.attention_rows import ATTENTION, heads_as_columns
 from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, needed_nodes
 from user_layers.graph import GraphBuilder
 from user_layers.graph.shapes import infer_shapes
+from user_layers.net.heads import KEY, QUERY, VALUE, head_channels, head_count, head_size
 from user_layers.net.net import Net
 from user_layers.net.nodes import LayerNode, called
 
@@ -34,18 +35,9 @@ class _Attention:
     values: Mapping[str, Any]
     product: LayerNode | None
 
-    def heads(self, operand: int) -> int:
-        """Of queries, or of keys and values."""
-        return int(self.values["heads"]) // (1 if operand == QUERY else max(1, int(self.values["shared"])))
-
-    def size(self, operand: int) -> int:
-        """Elements of each."""
-        return int(self.values["value_size" if operand == VALUE else "size"])
-
     def columns(self, operand: int) -> list[int]:
         """Channels of the tensor that are this operand, head by head."""
-        first, step = (int(self.values[name][operand]) for name in ("from", "step"))
-        return [first + h * step + i for h in range(self.heads(operand)) for i in range(self.size(operand))]
+        return [int(c) for c in head_channels(self.values, operand).reshape(-1)]
 
 
 def turn_keys(graph: G, net: Net) -> G | None:
@@ -174,9 +166,9 @@ class _Writing(Rewritten[G]):
         at = 0
         for i in _OTHERS:
             if one.product is not None and inputs[i] == one.product.outputs[0]:
-                inputs[i], first[i], step[i] = self.others[inputs[i]], at, one.size(i)
-                at += one.heads(i) * one.size(i)
-        inputs[KEY], first[KEY], step[KEY] = self.keys[node.name], 0, one.size(KEY)
+                inputs[i], first[i], step[i] = self.others[inputs[i]], at, head_size(one.values, i)
+                at += head_count(one.values, i) * head_size(one.values, i)
+        inputs[KEY], first[KEY], step[KEY] = self.keys[node.name], 0, head_size(one.values, KEY)
         queries, keys = (self.net.tensors[node.inputs[i]].shape[1] for i in (QUERY, VALUE))
         for i, name in enumerate(inputs[3:], 3):
             mask = constant(self.old, name)

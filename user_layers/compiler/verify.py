@@ -251,7 +251,7 @@ class _Verifier:
                 _require(t.tensor.addr == self._address[name], f"{name} is at another address")
                 _require(self._ddr.complete(name), f"{name} is not in DDR")
             elif attrs.on_l2[i]:
-                _require(self.section is None, "a layer that reads L2 is overlapped")
+                _require(self.section is None or not attrs.alone, "a layer that copies from L2 is overlapped")
                 _require(self._l2.get(t.tensor.addr) == self._owner(name), f"{name} is not in L2")
             elif attrs.input_types[i] == TType.NEURON_SHAPE:
                 _require(t.tensor.host_data is not None, f"{name} has no values")

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from user_layers.graph import GraphBuilder
+from user_layers.net.heads import head_channels
 from user_layers.net.nodes import LayerNode
 
 SUMMED = 256
@@ -103,13 +104,3 @@ def _apart(x: F64, values: Mapping[str, Any], operand: int) -> F64:
     """[heads, tokens, size] of the first batch."""
     apart: F64 = x[0] if x.ndim == 4 else x[0][:, head_channels(values, operand)].swapaxes(0, 1)
     return apart
-
-
-def head_channels(values: Mapping[str, Any], operand: int) -> npt.NDArray[np.int64]:
-    """Which channels the heads of query, key or value (0, 1, 2) are, [heads, size], in a tensor of three
-    dimensions. values: the layer's parameters by name."""
-    size = values["value_size" if operand == 2 else "size"]
-    count = values["heads"] // (max(values["shared"], 1) if operand else 1)
-    first = values["from"][operand] + np.arange(count) * values["step"][operand]
-    channels: npt.NDArray[np.int64] = first[:, None] + np.arange(size)
-    return channels

@@ -17,7 +17,8 @@ from firmware_sim.chip import NPU_NUM
 from firmware_sim.isa.bursts import BURST_BYTES
 from firmware_sim.isa.timing import FITTED
 from user_layers.net.functions import BINARY
-from user_layers.quantize.attended import LEAST, SUMMED, head_channels
+from user_layers.net.heads import head_channels
+from user_layers.quantize.attended import LEAST, SUMMED
 from user_layers.quantize.rewrite import Rewriting, rule
 from user_layers.quantize.rules_linear import CHANNELS
 from user_layers.quantize.scales import F64, Step

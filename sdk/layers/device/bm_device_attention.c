@@ -433,13 +433,15 @@ static bm_head head_of(const job *j, const turn *t, int head) {
                      .scores = j->scores,
                      .powers = j->powers,
                      .work = j->work,
-                     .product = j->product};
+                     .product = j->product,
+                     .wide = j->wide,
+                     .bytes = j->bytes};
 }
 
 static void compute(const job *j, const turn *t, int head) {
     const bm_head h = head_of(j, t, head);
     if (j->packed > 1)
-        bm_attend_in_bytes(&h, j->wide, j->bytes, j->unit);
+        bm_attend_in_bytes(&h, j->unit);
     else
         bm_attend(&h);
 }
@@ -601,7 +603,7 @@ int attention_local(const void *param, const int param_size, const tpu_tensor_t 
                 h.result = word(&out_tensors[0], first * h.result_slot + head * h.value);
                 if (h.masked)
                     h.mask = word(&in_tensors[3], (each_batch ? first : slot) * h.mask_slot + (each_head ? head * keys : 0));
-                if (channel % CHIP_NPU_NUM != 0 || query % 2 != 0) bm_attend_begun(&h, begun, channel % CHIP_NPU_NUM);
+                if (channel % CHIP_NPU_NUM != 0 || query % 2 != 0) bm_attend_begun(&h, begun, channel % CHIP_NPU_NUM, 1);
                 bm_attend(&h);
             }
     return BM_LAYER_OK;

@@ -40,13 +40,21 @@ void bm_attend(const bm_head *h) {
     divide(h);
 }
 
-void bm_attend_in_bytes(const bm_head *h, local_addr_t wide, local_addr_t bytes, float unit) {
+/* Scores of keys that are none: below all others. */
+static void drop_nobody(const bm_head *h) {
+    const int line = local_line(h->keys), last = h->keys - 1 - BM_PACKED * (h->nobody - 1);
+    const dim4 shape = {1, h->rows, 1, h->nobody}, each = {0, line, line, BM_PACKED};
+    if (h->nobody > 0) okk_bdc_32bit_set_C(h->scores + 4u * (local_addr_t)last, (x32){.fp32 = -1e36f}, &shape, &each);
+}
+
+void bm_attend_in_bytes(const bm_head *h, float unit) {
+    const local_addr_t wide = h->wide, bytes = h->bytes;
     const int value = h->value, line = local_line(h->keys), size = h->size;
     const int columns = divide_up(h->keys, 4) * 4, rows = h->rows;
     const dim4 shape = {1, rows, 1, h->keys}, last = {1, rows, 1, 1};
     const dim4 stride = {0, line, line, 1}, once = {0, line, line, 0};
     int rshift = 0;
-    while (((long long)BM_PACKED_MAX * BM_PACKED_MAX * size >> rshift) > BM_WIDE_MAX) rshift++;
+    while (((long long)BM_PACKED_MAX * BM_PACKED_MAX * (size - h->before) >> rshift) > BM_WIDE_MAX) rshift++;
     const bm_byte_product first = {rows, size, columns, h->query_slot, h->key_slot, rshift, true};
     bm_multiply_byte_rows(&first, wide, h->query, h->key);
     bm_wide_to_float(h->scores, wide, rows, columns);
@@ -57,15 +65,20 @@ void bm_attend_in_bytes(const bm_head *h, local_addr_t wide, local_addr_t bytes,
         scale = 1;
     }
     add_mask(h);
+    drop_nobody(h);
     bm_fold_last(BM_FOLD_MAX, h->work, h->scores, &last, &stride, h->keys);
     okk_bdc_sub(h->scores, h->scores, h->work, &shape, &stride, &stride, &once);
     bm_byte_powers(h->powers, h->scores, h->work, rows, h->keys, scale);
-    bm_fold_last(BM_FOLD_SUM, h->work, h->powers, &last, &stride, h->keys);
+    /* Sums of multiples of 2^-8 are the same in any order of as many keys as are multiplied at a time. */
+    okk_bdc_add_C(h->scores, h->powers, BM_BYTES_SUMMABLE, &shape, NULL, NULL);
+    okk_bdc_sub_C(h->scores, h->scores, BM_BYTES_SUMMABLE, &shape, NULL, NULL);
+    okk_bdc_add_C(h->powers, h->powers, BM_BYTES_ROUNDED, &shape, NULL, NULL);
+    bm_fold_last(BM_FOLD_SUM, h->work, h->scores, &last, &stride, h->keys);
     if (columns > h->keys) {
         const dim4 rest = {1, rows, 1, columns - h->keys};
         okk_bdc_32bit_set_C(h->powers + 4u * (local_addr_t)h->keys, (x32){.u32 = 0}, &rest, &stride);
     }
-    bm_pack_bytes(bytes, h->powers, rows, columns);
+    bm_pack_bytes(bytes, h->powers, rows, columns, local_line(columns / 4));
     /* Products of so many keys fit 16 bits; the sums of all of them are fp32. */
     const dim4 made = {1, rows, 1, value};
     bm_byte_product second = {rows, 0, value, local_line(columns / 4), h->value_slot, BM_BYTES_SHIFT, false};
@@ -83,13 +96,30 @@ void bm_attend_in_bytes(const bm_head *h, local_addr_t wide, local_addr_t bytes,
     divide(h);
 }
 
-void bm_attend_begun(bm_head *h, local_addr_t to, int before) {
-    const int reach = before + h->size, line = local_line(reach);
-    const dim4 all = {1, h->rows, 1, reach}, shape = {1, h->rows, 1, h->size};
-    const dim4 stride = {0, line, line, 1}, from = {0, h->query_slot, h->size, 1};
+void bm_attend_to_bytes(const bm_head *h, const bm_bytes_result *to) {
+    const int line = local_line(h->value);
+    const dim4 all = {1, h->rows, 1, h->value};
+    bm_head own = *h;
+    own.result = own.product;
+    own.result_slot = line;
+    bm_attend_in_bytes(&own, to->unit);
+    okk_bdc_mul_C(own.product, own.product, 1.0f / to->scale, &all, NULL, NULL);
+    okk_bdc_max_C(own.product, own.product, to->is_signed ? -128.0f : 0.0f, &all, NULL, NULL);
+    okk_bdc_min_C(own.product, own.product, to->is_signed ? 127.0f : 255.0f, &all, NULL, NULL);
+    okk_bdc_add_C(own.product, own.product, BM_BYTES_ROUNDED + (to->is_signed ? 128.0f : 0.0f), &all, NULL, NULL);
+    bm_pack_bytes(h->result, own.product, h->rows, h->value, to->slot);
+    const dim4 words = {1, h->rows, 1, h->value / 4}, stride = {0, to->slot, words.w, 1};
+    if (to->is_signed) okk_bdc_32bit_xor_C(h->result, h->result, bm_word(0x80808080), &words, &stride, &stride);
+}
+
+void bm_attend_begun(bm_head *h, local_addr_t to, int before, int packed) {
+    const int reach = before + h->size, words = reach / packed, line = local_line(words);
+    const dim4 all = {1, h->rows, 1, words}, shape = {1, h->rows, 1, h->size / packed};
+    const dim4 stride = {0, line, line, 1}, from = {0, h->query_slot, shape.w, 1};
     okk_bdc_32bit_set_C(to, (x32){.u32 = 0}, &all, &stride);
-    okk_bdc_32bit_cpy(to + 4u * (local_addr_t)before, h->query, &shape, &stride, &from);
+    okk_bdc_32bit_cpy(to + 4u * (local_addr_t)(before / packed), h->query, &shape, &stride, &from);
     h->query = to;
     h->query_slot = line;
     h->size = reach;
+    h->before = before;
 }

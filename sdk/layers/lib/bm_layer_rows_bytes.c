@@ -34,15 +34,14 @@ void bm_wide_to_float(local_addr_t y, local_addr_t x, int rows, int columns) {
     okk_bdc_32bit_or_C(y, y, bm_word(0x4b000000), &all, NULL, NULL); /* in front of a number under 2^23: 2^23 and it */
 }
 
-void bm_pack_bytes(local_addr_t y, local_addr_t x, int rows, int columns) {
-    const dim4 all = {1, rows, 1, columns}, words = {1, rows, 1, columns / 4};
-    const dim4 from = {0, local_line(columns), columns, 4};
-    okk_bdc_add_C(x, x, 8388608.0f, &all, NULL, NULL); /* rounds, and leaves the integer in the low bits */
-    okk_bdc_32bit_and_C(y, x, bm_word(0xff), &words, NULL, &from);
+void bm_pack_bytes(local_addr_t y, local_addr_t x, int rows, int columns, int slot) {
+    const dim4 words = {1, rows, 1, columns / 4};
+    const dim4 from = {0, local_line(columns), columns, 4}, to = {0, slot, words.w, 1};
+    okk_bdc_32bit_and_C(y, x, bm_word(0xff), &words, &to, &from);
     for (int i = 1; i < 4; i++) {
         const local_addr_t part = x + 4u * (local_addr_t)i;
         okk_bdc_32bit_logical_shift_C(part, part, 8 * i, &words, &from, &from);
-        okk_bdc_32bit_or(y, y, part, &words, NULL, NULL, &from);
+        okk_bdc_32bit_or(y, y, part, &words, &to, &to, &from);
     }
 }
 

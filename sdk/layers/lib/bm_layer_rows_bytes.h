@@ -28,8 +28,13 @@ void bm_multiply_byte_rows(const bm_byte_product *p, local_addr_t y, local_addr_
 #define BM_WIDE_OFFSET 8421376.0f /* 2^23 + 2^15 */
 void bm_wide_to_float(local_addr_t y, local_addr_t x, int rows, int columns);
 
-/* y = the nearest integers to x, of 0 to 255, as bytes; both lie by lines, columns: of four. x is overwritten. */
-void bm_pack_bytes(local_addr_t y, local_addr_t x, int rows, int columns);
+/* To numbers of 0 to 255 added, the sum has the nearest integer in its low bits. */
+#define BM_BYTES_ROUNDED 8388608.0f
+#define BM_BYTES_SUMMABLE 32768.0f /* and to these, the nearest multiple of 2^-8 */
+
+/* y = bytes of such sums; columns: of four. x lies by lines and is overwritten; slot: words from one slot of y to the
+ * next. */
+void bm_pack_bytes(local_addr_t y, local_addr_t x, int rows, int columns, int slot);
 
 /* y = 255 e^(factor x) for x * factor at most 0, with a relative error of 1e-4; what is below 1e-5 is something as
  * small. NaN gives NaN. x is overwritten; y, x and t lie by lines. */

@@ -1,0 +1,341 @@
+"""8-bit attention on strips of tokens in local memory: its layers beside numpy and TPU_ATTENTION, nets of one
+batch beside the same nets without strips, bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firmware_sim.chip import LOCAL_BYTES
+from firmware_sim.errors import TpulayerError
+from tests.end_to_end.test_int8_attention import block
+from tests.end_to_end.test_int8_tokens import Net, ops
+from tests.end_to_end.test_layers_attention import packed
+from tests.end_to_end.test_layers_attention_int8 import eight, reference
+from tests.support.examples import examples
+from tests.support.quantised import DTYPE, ENDS, MODES, Array, check, integers, ran
+from tpulayer import BINARY_MUL, Graph
+from user_layers.compiler import attention_strips
+from user_layers.compiler.attention_strips import attend_in_strips
+from user_layers.compiler.strips import in_strips
+from user_layers.net.compiled import CompiledNet
+from user_layers.quantize.quality import compared
+from user_layers.quantize.report import Quantised
+from user_layers.report.model import Runs
+from user_layers.toolkit import Toolkit
+
+F32 = np.float32
+
+
+# ---- the layers ----
+
+
+def words(matrix: Array) -> Array:
+    """[R, 4 W] as four batches, [4, R, W]."""
+    rows, columns = matrix.shape
+    found: Array = matrix.reshape(rows, columns // 4, 4).transpose(2, 0, 1)
+    return np.ascontiguousarray(found)
+
+
+def matrix(x: Array) -> Array:
+    """Back."""
+    found: Array = x.transpose(1, 2, 0).reshape(x.shape[1], -1)
+    return found
+
+
+def turned(graph: Graph) -> None:
+    graph.add_tpu_layer("TPU_TURN_BYTES", ["x"], None, ["y"])
+    graph.add_output("y")
+
+
+def between_copies(graph: Graph) -> None:
+    """In a group with what is before and behind it."""
+    add = {"binary_op": 0, "multiplier_a": 1, "multiplier_b": 1, "rshift": 1, "scale": 0.1}
+    add |= {"dtype": DTYPE["int8"]}
+    graph.add_tpu_layer("TPU_ELTWISE_INT8", ["x", "x"], add, ["a"])
+    graph.add_tpu_layer("TPU_TURN_BYTES", ["a"], None, ["b"])
+    graph.add_tpu_layer("TPU_ELTWISE_INT8", ["b", "b"], add, ["y"])
+    graph.add_output("y")
+
+
+@pytest.mark.parametrize("build", [turned, between_copies])
+@pytest.mark.parametrize(("rows", "columns"), [(4, 1), (68, 17), (192, 50), (1152, 70), (2052, 300)])
+def test_bytes_are_turned(toolkit: Toolkit, rows: int, columns: int, build: Callable[[Graph], None]) -> None:
+    x = integers((4, rows, columns), "int8")
+    want = words(matrix(x).T)
+    check(toolkit, build, {"x": x}, [0.1], [want])
+
+
+@pytest.mark.parametrize("shape", [(4, 66, 3), (8, 64, 3), (3, 64, 3), (4, 64, 3, 2)])
+def test_what_is_not_turned(toolkit: Toolkit, shape: tuple[int, ...]) -> None:
+    with pytest.raises(TpulayerError, match="NOT_SUPPORTED"):
+        ran(toolkit, turned, {"x": integers(shape, "int8")}, [0.1], [{"opt": 0}])
+
+
+def rounded(x: Array, scale: float, dtype: str) -> Array:
+    found: Array = np.rint(x / scale).clip(*ENDS[dtype])
+    return found
+
+
+def attend(
+    toolkit: Toolkit,
+    operands: Sequence[Array],
+    mask: Array | None,
+    param: Mapping[str, Any],
+    modes: Sequence[Mapping[str, Any]] = MODES,
+) -> list[Array]:
+    """operands: tokens and channels, of integers. What each of the modes gives, tokens and channels."""
+    query, key, value = operands
+    inputs = {"q": words(query), "k": words(key.T), "v": words(value)}
+
+    def build(graph: Graph) -> None:
+        names = ["q", "k", "v"]
+        if mask is not None:
+            names.append(graph.add_const("mask", mask))
+        graph.add_tpu_layer("TPU_ATTENTION_INT8", names, dict(param), ["y"])
+        graph.add_output("y")
+
+    return [matrix(got[0]) for got in ran(toolkit, build, inputs, [1.0] * 3, modes)]
+
+
+def own(param: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """Of TPU_ATTENTION's parameters those of the other layer."""
+    names = ("heads", "size", "value_size", "from", "step", "scale", "unit")
+    optional = {name: param[name] for name in ("shared", "scaled", "scales") if name in param}
+    result = {"dtype": DTYPE["int8"], "result_scale": 0.0413}
+    return {**{name: param[name] for name in names}, **optional, **result, **more}
+
+
+@examples(12)
+@given(
+    groups=st.integers(1, 3),
+    shared=st.integers(1, 3),
+    size=st.sampled_from([4, 8, 16, 20, 36, 64]),
+    value=st.sampled_from([4, 8, 28, 68]),
+    queries=st.sampled_from([4, 36, 68, 132]),
+    keys=st.sampled_from([4, 28, 64, 200, 256, 300]),
+    gap=st.sampled_from([0, 4, 12]),
+    masked=st.sampled_from([0, 1, 2]),
+    dtype=st.sampled_from(["int8", "uint8"]),
+    seed=st.integers(0, 99),
+)
+def test_beside_numpy(
+    toolkit: Toolkit,
+    groups: int,
+    shared: int,
+    size: int,
+    value: int,
+    queries: int,
+    keys: int,
+    gap: int,
+    masked: int,
+    dtype: str,
+    seed: int,
+) -> None:
+    heads = groups * shared
+    steps = (size + gap, size + gap, value + gap)
+    place = {"from": (gap,) * 3, "step": steps}
+    param = eight(heads, size, value_size=value, shared=shared, scale=size**-0.5 / 900, **place)
+    random = np.random.default_rng(seed)
+    counts, tokens = (heads, groups, groups), (queries, keys, keys)
+    operands = [
+        random.integers(-90, 91, (t, gap + n * step)).astype("int8")
+        for t, n, step in zip(tokens, counts, steps, strict=True)
+    ]
+    nobody = min(int(random.integers(0, 4)), keys // 4 - 1)
+    mask = random.standard_normal((1, queries, keys * (heads if masked == 2 else 1))).astype(F32)
+    for got in attend(
+        toolkit, operands, mask if masked else None, own(param, nobody=nobody, dtype=DTYPE[dtype])
+    ):
+        there = np.ones(keys, bool)
+        there[keys - 1 - 4 * np.arange(nobody)] = False
+        seen = mask.reshape(queries, -1, keys).swapaxes(0, 1)[None]
+        least = np.where(there, 0, -1e30).astype(F32)
+        given_mask = (seen if masked else np.zeros((1, 1, 1, keys), F32)) + least
+        want = reference([x[None].astype(F32) for x in operands], given_mask.astype(F32), param)[0]
+        off = np.abs(got - rounded(want, 0.0413, dtype))
+        # A number may lie between two integers; a mask makes scores' last bits others.
+        assert off.max() <= 1 and (off > 0).sum() <= max(2, 0.02 * off.size)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"from": (0, 2, 0)}, "PARAM_INVALID"),
+        ({"size": 6}, "PARAM_INVALID"),
+        ({"nobody": 20}, "PARAM_INVALID"),
+        ({"nobody": -1}, "PARAM_INVALID"),
+        ({"heads": 5}, "PARAM_INVALID"),
+        ({"unit": 0.0}, "PARAM_INVALID"),
+        ({"result_scale": 0.0}, "PARAM_INVALID"),
+        ({"dtype": 0}, "PARAM_INVALID"),
+        ({"scaled": 1, "heads": 65}, "PARAM_INVALID|NOT_SUPPORTED"),
+    ],
+)
+def test_what_is_refused(toolkit: Toolkit, more: dict[str, Any], reason: str) -> None:
+    x = integers((80, 192), "int8")
+    with pytest.raises(TpulayerError, match=reason):
+        attend(toolkit, [x, x, x], None, own(eight(4, 16), **more), [{"opt": 0}])
+
+
+def test_what_is_too_large_alone(toolkit: Toolkit) -> None:
+    """Without a group it has all of its operands at once."""
+    x = integers((4000, 3072), "int8")
+    with pytest.raises(TpulayerError, match="NOT_SUPPORTED"):
+        attend(toolkit, [x, x, x], None, own(eight(16, 64)), [{"opt": 0}])
+
+
+# ---- nets ----
+
+
+def apart(net: Net, tokens: int) -> str:
+    """Three products, heads that share keys and values."""
+    names = [net.product("x", 64, columns) for columns in (128, 32, 32)]
+    param = packed(8, 16, shared=4, **{"from": (0, 0, 0)})
+    return net.product(net.layer("TPU_ATTENTION", names, param), 128, 64)
+
+
+def turned_in_fp32(net: Net, tokens: int) -> str:
+    """Queries and keys with numbers of each token, as rotary embedding has them."""
+    names = []
+    for _ in range(2):
+        made, turns = net.product("x", 64, 64), net.constant(1, tokens, 64)
+        names.append(net.layer("TPU_BINARY", [made, turns], {"binary_op": BINARY_MUL}))
+    param = packed(4, 16, **{"from": (0, 0, 0)})
+    return net.product(net.layer("TPU_ATTENTION", [*names, net.product("x", 64, 64)], param), 64, 64)
+
+
+def one_for_two(net: Net, tokens: int) -> str:
+    """One product of all, whose queries another layer reads too."""
+    joined = net.product("x", 64, 192)
+    made = net.product(net.layer("TPU_ATTENTION", [joined] * 3, packed(4, 16)), 64, 64)
+    other = net.product(net.unary(joined, "RELU"), 192, 64)
+    return net.layer("TPU_BINARY", [made, other], {"binary_op": 0})
+
+
+def masks_of_heads(net: Net, tokens: int) -> str:
+    mask = net.constant(1, 4, tokens, tokens)
+    joined = net.product("x", 64, 192)
+    return net.product(net.layer("TPU_ATTENTION", [joined] * 3 + [mask], packed(4, 16)), 64, 64)
+
+
+def masked(net: Net, tokens: int) -> str:
+    return block(net, tokens, True)
+
+
+def heads_of_48(net: Net, tokens: int) -> str:
+    """Of which some begin within a slot of lanes; factors of their own."""
+    param = packed(3, 48, scaled=1, scales=[1.0, 0.5, 2.0] + [0.0] * 61)
+    joined = net.product("x", 64, 9 * 48)
+    return net.product(net.layer("TPU_ATTENTION", [joined] * 3, param), 3 * 48, 64)
+
+
+BUILDS = [block, masked, apart, turned_in_fp32, one_for_two, masks_of_heads]
+
+
+def on_strips(done: Quantised[Graph]) -> Graph | None:
+    strips = in_strips(done.graph, done.graph.resolve())
+    assert strips is not None
+    return attend_in_strips(strips, strips.resolve())
+
+
+def attending(compiled: CompiledNet) -> list[Runs]:
+    (stage,) = compiled.report
+    return [node.runs for node in stage.nodes if node.operation == "ATTENTION_INT8"]
+
+
+@pytest.mark.parametrize(
+    ("build", "tokens"),
+    [*((build, tokens) for build in BUILDS for tokens in (64, 65, 70, 131)), (heads_of_48, 131)],
+)
+def test_nets(toolkit: Toolkit, build: Callable[[Net, int], str], tokens: int) -> None:
+    net = Net(toolkit, (1, tokens, 64))
+    done = net.done(build(net, tokens))
+    assert ops(done).count("ATTENTION") == 1
+    made = on_strips(done)
+    assert made is not None
+    assert [node.op.short for node in made.resolve().nodes].count("ATTENTION_INT8") == 1
+    assert len({node.name for node in made.nodes}) == len(made.nodes)
+    done.graph.compile(opt=0)
+    (want,) = done.graph.run({"x": net.x})
+    for opt in (0, 1, 2):
+        compiled = made.compile(opt=opt, report=True)
+        (got,) = made.run({"x": net.x})
+        if build is turned_in_fp32:  # numbers between two integers may go to either
+            assert compared(want, got).sqnr > 40
+        else:
+            np.testing.assert_array_equal(got, want, err_msg=str(opt))
+        assert attending(compiled) == [Runs.GROUP if opt else Runs.ALONE]
+
+
+def test_more_keys_than_are_summed_at_once(toolkit: Toolkit) -> None:
+    net = Net(toolkit, (1, 600, 64))
+    done = net.done(block(net, 600))
+    done.graph.compile(opt=0)
+    (want,) = done.graph.run({"x": net.x})
+    made = on_strips(done)
+    assert made is not None
+    made.compile()
+    assert compared(want, made.run({"x": net.x})[0]).sqnr > 36
+
+
+def test_it_is_compiled_so_where_it_is_faster(toolkit: Toolkit) -> None:
+    net = Net(toolkit, (1, 197, 64))
+    log: list[str] = []
+    done = net.done(block(net, 197))
+    compiled = done.graph.compile(log=log.append, report=True)
+    (told,) = (line for line in log if line.startswith("attention on strips: "))
+    parts = [part.split(" cycles")[0].split()[-1] for part in told.split(", without")]
+    inside, without = (float(part.replace(",", "")) for part in parts)
+    assert inside < without and attending(compiled) == [Runs.GROUP]
+
+
+def results_in_fp32(net: Net) -> list[str]:
+    """That others read, too."""
+    made = net.layer("TPU_ATTENTION", [net.product("x", 64, 192)] * 3, packed(4, 16))
+    return [net.product(made, 64, 64), made]
+
+
+def a_mask_that_is_computed(net: Net) -> list[str]:
+    mask = net.layer("TPU_CONST_BINARY", ["x"], {"value": 0.1, "binary_op": BINARY_MUL})
+    inputs = [*[net.product("x", 64, 192)] * 3, mask]
+    return [net.product(net.layer("TPU_ATTENTION", inputs, packed(4, 16)), 64, 64)]
+
+
+@pytest.mark.parametrize(
+    ("build", "shape"),
+    [
+        (results_in_fp32, (1, 70, 64)),
+        (a_mask_that_is_computed, (1, 64, 64)),
+    ],
+)
+def test_what_stays(toolkit: Toolkit, build: Callable[[Net], list[str]], shape: tuple[int, ...]) -> None:
+    net = Net(toolkit, shape)
+    done = net.done(*build(net))
+    assert "ATTENTION" in ops(done) and done.share == 1.0 and on_strips(done) is None
+
+
+def test_more_than_there_is_room_for(toolkit: Toolkit, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net(toolkit, (1, 300, 64))
+    done = net.done(block(net, 300))
+    assert on_strips(done) is not None
+    monkeypatch.setattr(attention_strips, "LOCAL_BYTES", LOCAL_BYTES // 4)
+    assert on_strips(done) is None
+
+
+# ---- tables ----
+
+
+def test_tables_go_on_beside_transfers(toolkit: Toolkit) -> None:
+    """The tensor unit reads them in L2; only what copies from there has the DMA engine for itself."""
+    net = Net(toolkit, (1, 256, 128))
+    done = net.done(net.product(net.unary(net.product("x", 128, 512), "GELU"), 512, 128))
+    lines: list[str] = []
+    done.graph.compile(log=lines.append)
+    assert ops(done).count("LOOKUP") == 1
+    assert any("overlapped" in line for line in lines if line.startswith("LOOKUP")), lines

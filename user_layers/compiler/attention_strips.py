@@ -1,0 +1,339 @@
+"""8-bit attention between its products in local memory: of strips of tokens (strips.py), in bytes.
+
+What a product of 8 bits makes of strips, [4, channels, rows], are rows of bytes, a column for each token, in
+an order of their own: the k-th of each strip side by side. Keys are taken so; queries and values are turned
+byte by byte (TPU_TURN_BYTES), and so is the result for the next product. Attention asks for no order of the
+keys, as long as values have the same. So nothing is in fp32 between the products, and nothing goes to DDR.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from firmware_sim.chip import ALIGN_BYTES, LOCAL_BYTES, NPU_NUM
+from firmware_sim.isa.layout import CHANNELS_MAX
+from firmware_sim.wire import DType
+from user_layers.compiler.attention_rows import ATTENTION
+from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, needed_nodes
+from user_layers.graph import BINARY_MUL
+from user_layers.net.heads import KEY, QUERY, VALUE, head_channels, head_count, head_size
+from user_layers.net.net import Net
+from user_layers.net.nodes import LayerNode, called
+
+_SLOTS = 4
+_MASK = 1 << 20  # numbers of a mask that is less as the model has it
+_WORD = 4  # bytes
+_PLAIN = {"height": 0, "width": 0}  # of a turn to rows
+
+
+@dataclass(frozen=True)
+class _Tokens:
+    """Where an operand comes from, by names. whole: strips of whole numbers in fp32; bytes: the same as int8;
+    pixels: that with tokens last, which a product made; rows: of a strip; way: the layers from there."""
+
+    whole: str
+    rows: int
+    bytes: str = ""
+    pixels: str = ""
+    way: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Attention that can be computed so. scale, dtype: of the integers that its result becomes; turned: these
+    with tokens last, where a layer turns them, `made` otherwise; passed: the layers up to there."""
+
+    node: LayerNode
+    values: Mapping[str, Any]
+    operands: tuple[_Tokens, ...]
+    keys: int
+    scale: float
+    dtype: DType
+    made: str
+    turned: str
+    passed: frozenset[str]
+
+
+def attend_in_strips(graph: G, net: Net) -> G | None:
+    """The graph with such attention wherever there is some; None where there is none. Inputs and outputs are
+    the same, results bit by bit where there are at most 256 keys: sums of more are rounded in other parts.
+    graph: as `in_strips` made it; net: what `resolve` says of it."""
+    looking = _Looking(graph, net)
+    found = [one for node in looking.nodes if (one := looking.attention(node)) is not None]
+    return _Writing(graph, looking, found).graph() if found else None
+
+
+class _Looking:
+    """A graph, with who makes and who reads each tensor."""
+
+    def __init__(self, graph: G, net: Net) -> None:
+        self.graph, self.net = graph, net
+        self.nodes = needed_nodes(graph, net)
+        self.maker = {name: node for node in self.nodes for name in node.outputs}
+        self.readers: dict[str, list[LayerNode]] = {}
+        for node in self.nodes:
+            for name in dict.fromkeys(node.inputs):
+                self.readers.setdefault(name, []).append(node)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Of a tensor."""
+        return self.net.tensors[name].shape
+
+    def values(self, node: LayerNode) -> Mapping[str, Any]:
+        """Of a layer's parameters."""
+        return self.graph.toolkit.param_values(node.op, node.param)
+
+    def made_by(self, name: str, *ops: str) -> LayerNode | None:
+        """What makes a tensor, if it is one of these layers."""
+        node = self.maker.get(name)
+        return node if node is not None and is_a(node, *ops) else None
+
+    def only_reader(self, name: str, *ops: str) -> LayerNode | None:
+        """What alone reads a tensor, if it is one of these layers."""
+        readers = self.readers.get(name, [])
+        alone = len(readers) == 1 and name not in self.graph.outputs and is_a(readers[0], *ops)
+        return readers[0] if alone else None
+
+    def attention(self, node: LayerNode) -> _Found | None:
+        """What there is to know of a layer, if it can be computed so."""
+        if not is_a(node, ATTENTION):
+            return None
+        values = self.values(node)
+        if not values["unit"] > 0 or values["apart"] or any(len(self.shape(n)) != 3 for n in node.inputs[:3]):
+            return None
+        operands = [self._tokens(name, head_channels(values, i)) for i, name in enumerate(node.inputs[:3])]
+        known = tuple(one for one in operands if one is not None)
+        behind = self._result(node)
+        if len(known) < len(operands) or behind is None:
+            return None
+        keys = self.shape(node.inputs[VALUE])[1]
+        found = replace(behind, values=values, operands=known, keys=keys)
+        return found if self._bears(found) else None
+
+    def _tokens(self, name: str, columns: Array) -> _Tokens | None:
+        """An operand, of which attention reads these columns."""
+        way = []
+        cut = self.made_by(name, "TPU_SLICE")
+        if cut is not None:
+            values = self.values(cut)
+            field = [values[key][0] for key in ("axes", "starts", "steps")]
+            if values["count"] != 1 or field != [1, 0, 1]:
+                return None
+            way.append(cut.name)
+            name = cut.inputs[0]
+        seen = self.made_by(name, "TPU_RESHAPE")
+        if seen is None or len(self.shape(seen.inputs[0])) != 3 or self.shape(seen.inputs[0])[0] != _SLOTS:
+            return None
+        whole = seen.inputs[0]
+        found = _Tokens(whole, self.shape(whole)[1])
+        times = self.made_by(whole, "TPU_CONST_BINARY", "TPU_BINARY")
+        factors = self._factors(times) if times is not None else None
+        plain = self.made_by(times.inputs[0], "TPU_DEQUANTIZE") if times is not None else None
+        if times is None or factors is None or plain is None:
+            return found
+        given = self.net.tensors[plain.inputs[0]]
+        steps = np.broadcast_to(factors, self.shape(whole)[2])[columns] * given.scale
+        if given.dtype is not DType.INT8 or np.abs(steps - 1).max() > 1e-6:
+            return found
+        turn = self.made_by(given.name, "TPU_TURN")
+        way += [seen.name, times.name, plain.name, *([turn.name] if turn is not None else [])]
+        return replace(
+            found, bytes=given.name, pixels=turn.inputs[0] if turn is not None else "", way=tuple(way)
+        )
+
+    def _factors(self, node: LayerNode) -> Array | None:
+        """By which a layer multiplies its first input: one, or one for each channel."""
+        values = self.values(node)
+        if values["binary_op"] != BINARY_MUL:
+            return None
+        if is_a(node, "TPU_CONST_BINARY"):
+            return np.array([values["value"]], np.float64)
+        array = constant(self.graph, node.inputs[1])
+        return array.reshape(-1) if array is not None and array.size in (1, array.shape[-1]) else None
+
+    def _result(self, node: LayerNode) -> _Found | None:
+        """What becomes of a result: integers of strips."""
+        name, passed = node.outputs[0], []
+        joined = self.only_reader(name, "TPU_CONCAT")
+        if joined is not None:
+            if joined.inputs[0] != name or len(joined.inputs) != 2 or self.values(joined)["axis"] != 1:
+                return None
+            passed.append(joined.name)
+            name = joined.outputs[0]
+        seen = self.only_reader(name, "TPU_RESHAPE")
+        if seen is None or len(self.shape(seen.outputs[0])) != 3 or self.shape(seen.outputs[0])[0] != _SLOTS:
+            return None
+        small = self.only_reader(seen.outputs[0], "TPU_QUANTIZE")
+        if small is None:
+            return None
+        made = small.outputs[0]
+        turn = self.only_reader(made, "TPU_TURN")
+        passed += [seen.name, small.name, *([turn.name] if turn is not None else [])]
+        values, turned = self.values(small), turn.outputs[0] if turn is not None else ""
+        given = values["scale"], DType(values["dtype"])
+        return _Found(node, {}, (), 0, *given, made, turned, frozenset(passed))
+
+    def _bears(self, one: _Found) -> bool:
+        """Whether the kernel takes operands of these sizes, and has room for them."""
+        query, key, value = one.operands
+        channels = [self.shape(operand.whole)[2] for operand in one.operands]
+        heads, made = one.values["heads"], one.values["heads"] * one.values["value_size"]
+        tokens = [_SLOTS * operand.rows for operand in one.operands]
+        if key.rows != value.rows or self.shape(one.made)[1] != query.rows:
+            return False
+        if one.keys <= tokens[KEY] - key.rows or max(*tokens, *channels, made) > CHANNELS_MAX:
+            return False
+        places = [
+            *one.values["from"],
+            *one.values["step"],
+            *channels,
+            *map(one.values.get, ("size", "value_size")),
+        ]
+        if any(place % _SLOTS for place in places):
+            return False
+        words = _lines(tokens[QUERY], channels[QUERY] / _SLOTS) + _lines(
+            tokens[KEY], channels[VALUE] / _SLOTS
+        )
+        words += _lines(channels[KEY], key.rows) + _lines(tokens[QUERY], made / _SLOTS)
+        words += 6 * max(_lines(NPU_NUM, tokens[KEY]), _ROOM)  # scores, powers, the product and less
+        for name in one.node.inputs[3:]:
+            array = constant(self.graph, name)
+            if array is None or array.size > max(_MASK, math.prod((heads, tokens[QUERY], tokens[KEY]))):
+                return False
+            whole = _rows_of_mask(
+                array, heads, query.rows, key.rows, self.shape(one.node.inputs[QUERY])[1], one.keys
+            )
+            if whole is None or whole.size > max(array.size, _MASK):
+                return False
+            words += _lines(tokens[QUERY], whole.shape[2])
+        return words * _WORD <= LOCAL_BYTES
+
+
+_ROOM = 8192  # BM_ATTEND_WORDS of the kernel
+
+
+def _lines(rows: int, words: float) -> int:
+    """Words of a lane that so many rows take."""
+    line = ALIGN_BYTES // _WORD
+    return -(-rows // NPU_NUM) * math.ceil(words / line) * line
+
+
+def _order(rows: int) -> Array:
+    """Which token comes where."""
+    order: Array = np.arange(_SLOTS * rows).reshape(_SLOTS, rows).T.reshape(-1)
+    return order
+
+
+def _rows_of_mask(mask: Array, heads: int, rows: int, key_rows: int, queries: int, keys: int) -> Array | None:
+    """[1, queries, 1 or heads * keys] in the order of strips; None for one that is no such mask."""
+    four = mask.reshape((*(1,) * (4 - mask.ndim), *mask.shape))
+    if four.shape[0] != 1 or four.shape[1] not in (1, heads):
+        return None
+    whole = np.broadcast_to(four, (*four.shape[:2], queries, keys))
+    more = ((0, 0), (0, 0), (0, _SLOTS * rows - queries), (0, _SLOTS * key_rows - keys))
+    there = np.pad(whole, more)[0][:, _order(rows)][:, :, _order(key_rows)]
+    made: Array = np.ascontiguousarray(there.swapaxes(0, 1)).reshape(1, _SLOTS * rows, -1)
+    return made
+
+
+class _Writing(Rewritten[G]):
+    """The graph with attention in bytes."""
+
+    def __init__(self, graph: G, looking: _Looking, found: Sequence[_Found]) -> None:
+        super().__init__(graph)
+        self.looking = looking
+        self.found = {one.node.name: one for one in found}
+        self.pixels: dict[str, str] = {}  # by the tokens that are turned
+        self.turned: dict[str, str] = {}  # by what is turned, byte by byte
+
+    def graph(self) -> G:
+        passed = {name for one in self.found.values() for name in one.passed}
+        for node in self.looking.nodes:
+            with called(node.where):
+                if node.name in self.found:
+                    self._attend(self.found[node.name])
+                elif node.name not in passed:
+                    self.made.add_node(node, node.inputs, node.outputs)
+        for name in self.old.outputs:
+            self.made.add_output(name)
+        return self.made
+
+    def _attend(self, one: _Found) -> None:
+        values = one.values
+        first, step = list(values["from"]), list(values["step"])
+        product = self._product(one)
+        if product is None:
+            pixels = [self._pixels(operand) for operand in one.operands]
+        else:
+            pixels = self._divided(one, product)
+            size = [head_size(values, i) for i in (QUERY, KEY, VALUE)]
+            first, step = [0, 0, head_count(values, QUERY) * size[QUERY]], size
+        inputs = [pixels[i] if i == KEY else self._in_bytes(pixels[i]) for i in (QUERY, KEY, VALUE)]
+        inputs += [self._mask(one, name) for name in one.node.inputs[3:]]
+        shared = {
+            key: values[key] for key in ("heads", "size", "value_size", "shared", "scale", "scaled", "scales")
+        }
+        own = {"from": first, "step": step, "nobody": _SLOTS * one.operands[KEY].rows - one.keys}
+        own |= {"unit": values["unit"], "dtype": int(one.dtype), "result_scale": one.scale}
+        rows = self.tensor(f"{one.node.outputs[0]}:rows")
+        self.made.add_tpu_layer("TPU_ATTENTION_INT8", inputs, {**shared, **own}, [rows], name=one.node.name)
+        pixel = one.turned or self.tensor(f"{one.made}:pixels")
+        self.add("TPU_TURN_BYTES", rows, {}, pixel, f"{one.node.name}:back")
+        if not one.turned:
+            self.add("TPU_TURN", pixel, _PLAIN, one.made, f"{one.node.name}:rows")
+
+    def _product(self, one: _Found) -> LayerNode | None:
+        """What makes queries, keys and values and nothing else, and can be divided."""
+        pixels = {operand.pixels for operand in one.operands}
+        node = self.looking.made_by(min(pixels), "TPU_CONV_INT8") if len(pixels) == 1 else None
+        if node is None or self.values(node)["groups"] != 1:
+            return None
+        behind = {one.node.name, *one.operands[0].way}
+        read = {name for operand in one.operands for name in (operand.pixels, operand.bytes, operand.whole)}
+        others = {reader.name for name in read for reader in self.looking.readers[name]} - behind
+        return None if others or read & {*self.old.outputs} else node
+
+    def _divided(self, one: _Found, node: LayerNode) -> list[str]:
+        """Two products: of queries and values, which are turned while the other one makes keys."""
+        made = node.outputs[0]
+        columns = [head_channels(one.values, i).reshape(-1) for i in (QUERY, KEY, VALUE)]
+        others, keys = self.tensor(f"{made}:others"), self.tensor(f"{made}:keys")
+        self.part(node, 0, [*columns[QUERY], *columns[VALUE]], others, self.title(f"{node.name}:others"))
+        self._in_bytes(others)
+        self.part(node, 0, [*columns[KEY]], keys, self.title(f"{node.name}:keys"))
+        return [others, keys, others]
+
+    def _pixels(self, operand: _Tokens) -> str:
+        """An operand with its tokens last."""
+        if operand.pixels:
+            return operand.pixels
+        source = operand.bytes or operand.whole
+        if source not in self.pixels:
+            small = source
+            if not operand.bytes:
+                small = self.tensor(f"{source}:bytes")
+                self.add("TPU_QUANTIZE", source, {"dtype": int(DType.INT8), "scale": 1.0}, small, small)
+            stem = f"{source}:pixels"
+            self.pixels[source] = self.add("TPU_TURN", small, _PLAIN, self.tensor(stem), stem)
+        return self.pixels[source]
+
+    def _in_bytes(self, pixels: str) -> str:
+        if pixels not in self.turned:
+            stem = f"{pixels}:tokens"
+            self.turned[pixels] = self.add("TPU_TURN_BYTES", pixels, {}, self.tensor(stem), stem)
+        return self.turned[pixels]
+
+    def _mask(self, one: _Found, name: str) -> str:
+        array = constant(self.old, name)
+        assert array is not None  # _bears asked
+        query, key, _ = one.operands
+        queries = self.looking.shape(one.node.inputs[QUERY])[1]
+        heads = int(one.values["heads"])
+        rows = _rows_of_mask(array, heads, query.rows, key.rows, queries, one.keys)
+        assert rows is not None
+        return self.made.add_const(self.tensor(f"{name}:rows"), rows)
