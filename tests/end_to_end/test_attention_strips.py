@@ -24,8 +24,10 @@ from user_layers.compiler import attention_strips
 from user_layers.compiler.attention_strips import attend_in_strips
 from user_layers.compiler.strips import in_strips
 from user_layers.net.compiled import CompiledNet
+from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.quality import compared
 from user_layers.quantize.report import Quantised
+from user_layers.quantize.rewrite import quantise
 from user_layers.report.model import Runs
 from user_layers.toolkit import Toolkit
 
@@ -88,6 +90,7 @@ def attend(
     mask: Array | None,
     param: Mapping[str, Any],
     modes: Sequence[Mapping[str, Any]] = MODES,
+    factors: Array | None = None,
 ) -> list[Array]:
     """operands: tokens and channels, of integers. What each of the modes gives, tokens and channels."""
     query, key, value = operands
@@ -97,7 +100,10 @@ def attend(
         names = ["q", "k", "v"]
         if mask is not None:
             names.append(graph.add_const("mask", mask))
-        graph.add_tpu_layer("TPU_ATTENTION_INT8", names, dict(param), ["y"])
+        if factors is not None:
+            names.append(graph.add_const("factors", np.tile(factors, (1, 64, 1))))
+        flags = {"masked": int(mask is not None), "evened": int(factors is not None)}
+        graph.add_tpu_layer("TPU_ATTENTION_INT8", names, {**flags, **param}, ["y"])
         graph.add_output("y")
 
     return [matrix(got[0]) for got in ran(toolkit, build, inputs, [1.0] * 3, modes)]
@@ -121,6 +127,7 @@ def own(param: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     keys=st.sampled_from([4, 28, 64, 200, 256, 300]),
     gap=st.sampled_from([0, 4, 12]),
     masked=st.sampled_from([0, 1, 2]),
+    evened=st.booleans(),
     dtype=st.sampled_from(["int8", "uint8"]),
     seed=st.integers(0, 99),
 )
@@ -134,6 +141,7 @@ def test_beside_numpy(
     keys: int,
     gap: int,
     masked: int,
+    evened: bool,
     dtype: str,
     seed: int,
 ) -> None:
@@ -149,15 +157,16 @@ def test_beside_numpy(
     ]
     nobody = min(int(random.integers(0, 4)), keys // 4 - 1)
     mask = random.standard_normal((1, queries, keys * (heads if masked == 2 else 1))).astype(F32)
-    for got in attend(
-        toolkit, operands, mask if masked else None, own(param, nobody=nobody, dtype=DTYPE[dtype])
-    ):
+    factors = random.uniform(0.5, 2, heads * value).astype(F32) if evened else None
+    values = own(param, nobody=nobody, dtype=DTYPE[dtype])
+    for got in attend(toolkit, operands, mask if masked else None, values, factors=factors):
         there = np.ones(keys, bool)
         there[keys - 1 - 4 * np.arange(nobody)] = False
         seen = mask.reshape(queries, -1, keys).swapaxes(0, 1)[None]
         least = np.where(there, 0, -1e30).astype(F32)
         given_mask = (seen if masked else np.zeros((1, 1, 1, keys), F32)) + least
         want = reference([x[None].astype(F32) for x in operands], given_mask.astype(F32), param)[0]
+        want = want if factors is None else want * factors
         off = np.abs(got - rounded(want, 0.0413, dtype))
         # A number may lie between two integers; a mask makes scores' last bits others.
         assert off.max() <= 1 and (off > 0).sum() <= max(2, 0.02 * off.size)
@@ -172,6 +181,8 @@ def test_beside_numpy(
         ({"nobody": -1}, "PARAM_INVALID"),
         ({"heads": 5}, "PARAM_INVALID"),
         ({"unit": 0.0}, "PARAM_INVALID"),
+        ({"masked": 1}, "PARAM_INVALID"),
+        ({"evened": 1}, "PARAM_INVALID"),
         ({"result_scale": 0.0}, "PARAM_INVALID"),
         ({"dtype": 0}, "PARAM_INVALID"),
         ({"scaled": 1, "heads": 65}, "PARAM_INVALID|NOT_SUPPORTED"),
@@ -271,6 +282,28 @@ def test_nets(toolkit: Toolkit, build: Callable[[Net, int], str], tokens: int) -
         else:
             np.testing.assert_array_equal(got, want, err_msg=str(opt))
         assert attending(compiled) == [Runs.GROUP if opt else Runs.ALONE]
+
+
+def test_channels_of_unlike_sizes(toolkit: Toolkit) -> None:
+    """Those of the result are evened out by factors, before it becomes integers."""
+    net = Net(toolkit, (1, 80, 64))
+    weights = (net.random.standard_normal((64, 192)) / 8).astype(F32)
+    weights[:, 128:] *= np.exp(1.5 * net.random.standard_normal(64)).astype(F32)
+    joined = net.layer("TPU_MATMUL", ["x", net.graph.add_const("w", weights)], {})
+    made = net.product(net.layer("TPU_ATTENTION", [joined] * 3, packed(4, 16)), 64, 64)
+    net.graph.add_output(made)
+    samples = [{"x": net.random.standard_normal((1, 80, 64)).astype(F32)} for _ in range(60)]
+    done = quantise(net.graph, calibrate(net.graph, samples))
+    assert "of tokens" in done.note and "BINARY" in ops(done)
+    strips = on_strips(done)
+    assert strips is not None
+    values = {node.op.short: node for node in strips.nodes}["ATTENTION_INT8"]
+    assert strips.toolkit.param_values(values.op, values.param)["evened"]
+    done.graph.compile(opt=0)
+    (want,) = done.graph.run({"x": net.x})
+    for opt in (0, 2):
+        strips.compile(opt=opt)
+        np.testing.assert_array_equal(strips.run({"x": net.x})[0], want)
 
 
 def test_more_keys_than_are_summed_at_once(toolkit: Toolkit) -> None:

@@ -45,8 +45,9 @@ class _Tokens:
 
 @dataclass(frozen=True)
 class _Found:
-    """Attention that can be computed so. scale, dtype: of the integers that its result becomes; turned: these
-    with tokens last, where a layer turns them, `made` otherwise; passed: the layers up to there."""
+    """Attention that can be computed so. scale, dtype: of the integers that its result becomes, which is
+    multiplied by factors before, if there are any; made: these; turned: with tokens last, where a layer turns
+    them; passed: the layers up to there."""
 
     node: LayerNode
     values: Mapping[str, Any]
@@ -57,6 +58,7 @@ class _Found:
     made: str
     turned: str
     passed: frozenset[str]
+    factors: Array | None = None
 
 
 def attend_in_strips(graph: G, net: Net) -> G | None:
@@ -168,7 +170,15 @@ class _Looking:
         seen = self.only_reader(name, "TPU_RESHAPE")
         if seen is None or len(self.shape(seen.outputs[0])) != 3 or self.shape(seen.outputs[0])[0] != _SLOTS:
             return None
-        small = self.only_reader(seen.outputs[0], "TPU_QUANTIZE")
+        name, factors = seen.outputs[0], None
+        even = self.only_reader(name, "TPU_BINARY")
+        if even is not None:
+            factors = self._factors(even)
+            if factors is None or len(factors) != self.shape(name)[2]:
+                return None
+            passed.append(even.name)
+            name = even.outputs[0]
+        small = self.only_reader(name, "TPU_QUANTIZE")
         if small is None:
             return None
         made = small.outputs[0]
@@ -176,7 +186,7 @@ class _Looking:
         passed += [seen.name, small.name, *([turn.name] if turn is not None else [])]
         values, turned = self.values(small), turn.outputs[0] if turn is not None else ""
         given = values["scale"], DType(values["dtype"])
-        return _Found(node, {}, (), 0, *given, made, turned, frozenset(passed))
+        return _Found(node, {}, (), 0, *given, made, turned, frozenset(passed), factors)
 
     def _bears(self, one: _Found) -> bool:
         """Whether the kernel takes operands of these sizes, and has room for them."""
@@ -274,16 +284,24 @@ class _Writing(Rewritten[G]):
             size = [head_size(values, i) for i in (QUERY, KEY, VALUE)]
             first, step = [0, 0, head_count(values, QUERY) * size[QUERY]], size
         inputs = [pixels[i] if i == KEY else self._in_bytes(pixels[i]) for i in (QUERY, KEY, VALUE)]
-        inputs += [self._mask(one, name) for name in one.node.inputs[3:]]
+        masks = [self._mask(one, name) for name in one.node.inputs[3:]]
+        factors = []
+        if one.factors is not None:
+            rows = np.broadcast_to(one.factors.astype(np.float32), (1, NPU_NUM, len(one.factors)))
+            factors.append(
+                self.made.add_const(self.tensor(f"{one.made}:factors"), np.ascontiguousarray(rows))
+            )
         shared = {
             key: values[key] for key in ("heads", "size", "value_size", "shared", "scale", "scaled", "scales")
         }
         own = {"from": first, "step": step, "nobody": _SLOTS * one.operands[KEY].rows - one.keys}
         own |= {"unit": values["unit"], "dtype": int(one.dtype), "result_scale": one.scale}
-        rows = self.tensor(f"{one.node.outputs[0]}:rows")
-        self.made.add_tpu_layer("TPU_ATTENTION_INT8", inputs, {**shared, **own}, [rows], name=one.node.name)
+        own |= {"masked": len(masks), "evened": len(factors)}
+        inputs += [*masks, *factors]
+        made = self.tensor(f"{one.node.outputs[0]}:rows")
+        self.made.add_tpu_layer("TPU_ATTENTION_INT8", inputs, {**shared, **own}, [made], name=one.node.name)
         pixel = one.turned or self.tensor(f"{one.made}:pixels")
-        self.add("TPU_TURN_BYTES", rows, {}, pixel, f"{one.node.name}:back")
+        self.add("TPU_TURN_BYTES", made, {}, pixel, f"{one.node.name}:back")
         if not one.turned:
             self.add("TPU_TURN", pixel, _PLAIN, one.made, f"{one.node.name}:rows")
 

@@ -5,7 +5,8 @@
  * channels / 4]`, keys channels, `[4, channels, keys / 4]`. So they come in any order that is the same for keys and
  * values; strips of tokens have theirs, in which the last keys may be nobody's. Errors are those of TPU_ATTENTION's bytes.
  *
- * Inputs: q, k, v as int8 in 4N, perhaps a mask in fp32 that is added, `[1, queries, keys or heads * keys]`
+ * Inputs: q, k, v as int8 in 4N, perhaps a mask in fp32 that is added, `[1, queries, keys or heads * keys]`, and factors
+ * of the result's channels, for each lane `[1, 64, channels]`
  * Makes: the result as int8 or uint8, `[4, queries, heads * value_size / 4]`
  */
 #include "bm_layer_attend.h"
@@ -13,7 +14,7 @@
 #include "bm_layer_packed.h"
 #include "okk.h"
 
-enum { QUERY, KEY, VALUE, OPERANDS };
+enum { QUERY, KEY, VALUE, OPERANDS, MOST = OPERANDS + 2 };
 
 #define HEADS_SCALED 64 /* heads that may have factors of their own */
 
@@ -25,6 +26,8 @@ typedef struct {
     int from[3];    /* of q, k and v: the first head's first channel, a multiple of four */
     int step[3];    /* and channels from one head to the next */
     int shared;     /* above 1: so many heads of queries, one after another, have one of keys and of values */
+    int masked;     /* 1: there is a mask */
+    int evened;     /* 1: there are factors, by which the result is multiplied before it is rounded */
     int nobody;     /* of the last batch's keys, the last ones that are no keys */
     float scale;    /* of a product of queries and keys */
     int scaled;     /* 1: also by a factor of each head */
@@ -44,12 +47,16 @@ static bool has_heads(const tpu_attention_int8_param_t *p, int operand, int chan
     return (long long)from + (long long)(count - 1) * step + size <= channels;
 }
 
+static bool has_rows(const tpu_tensor_t *t, int rows, long long columns) {
+    return t->dtype == DTYPE_FP32 && t->dims == 3 && t->shape[0] == 1 && t->shape[1] == rows && t->shape[2] == columns;
+}
+
 __BM_SHAPE__(TPU_ATTENTION_INT8)
 int attention_int8_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                          tpu_tensor_t *out_tensors, const int out_num) {
-    if (param_size != (int)sizeof(tpu_attention_int8_param_t) || in_num < 3 || in_num > 4 || out_num != 1)
-        return BM_LAYER_PARAM_INVALID;
+    if (param_size != (int)sizeof(tpu_attention_int8_param_t) || out_num != 1) return BM_LAYER_PARAM_INVALID;
     const tpu_attention_int8_param_t *p = param;
+    if ((p->masked & ~1) || (p->evened & ~1) || in_num != OPERANDS + p->masked + p->evened) return BM_LAYER_PARAM_INVALID;
     for (int i = 0; i < OPERANDS; i++) {
         const tpu_tensor_t *t = &in_tensors[i];
         if (!bm_is_packed(t) || t->dtype != DTYPE_INT8 || t->dims != 3 || t->shape[0] != BM_PACKED)
@@ -65,28 +72,27 @@ int attention_int8_shape(const void *param, const int param_size, const tpu_tens
         p->nobody < 0 || p->nobody >= keys / BM_PACKED)
         return BM_LAYER_PARAM_INVALID;
     if (p->size > CHIP_CHANNELS_MAX - CHIP_NPU_NUM) return BM_LAYER_NOT_SUPPORTED;
-    if (in_num == 4) {
-        const tpu_tensor_t *mask = &in_tensors[3];
-        if (mask->dtype != DTYPE_FP32 || mask->dims != 3 || mask->shape[0] != 1 || mask->shape[1] != queries ||
-            (mask->shape[2] != keys && (long long)mask->shape[2] != (long long)p->heads * keys))
-            return BM_LAYER_PARAM_INVALID;
-    }
+    const int made = p->heads * p->value_size;
+    if (p->masked && !has_rows(&in_tensors[OPERANDS], queries, keys) &&
+        !has_rows(&in_tensors[OPERANDS], queries, (long long)p->heads * keys))
+        return BM_LAYER_PARAM_INVALID;
+    if (p->evened && !has_rows(&in_tensors[OPERANDS + p->masked], CHIP_NPU_NUM, made)) return BM_LAYER_PARAM_INVALID;
     bm_packed_output(&out_tensors[0], p->dtype, p->result_scale);
     out_tensors[0].dims = 3;
     out_tensors[0].shape[0] = BM_PACKED;
     out_tensors[0].shape[1] = queries;
-    out_tensors[0].shape[2] = p->heads * p->value_size / BM_PACKED;
+    out_tensors[0].shape[2] = made / BM_PACKED;
     return BM_LAYER_OK;
 }
 
 /* ---- tiles in local memory ---- */
 
-/* mask_row: words of a row of the mask as it lies. */
+/* inputs: where they lie; mask_row: words of a row of the mask there. */
 typedef struct {
     const tpu_attention_int8_param_t *p;
     int queries, keys, columns[OPERANDS], mask_row;
-    bool masked, each_head;
-    local_addr_t operands[OPERANDS], mask, result;
+    bool each_head;
+    local_addr_t inputs[MOST], result;
 } job;
 
 static local_addr_t word(local_addr_t from, int at) { return from + 4u * (local_addr_t)at; }
@@ -96,8 +102,8 @@ static void attend(const job *j, local_addr_t work) {
     const bm_attend_room room = bm_attend_room_of(j->queries, j->keys, p->size, p->value_size);
     const int shared = larger(p->shared, 1), value = p->value_size / BM_PACKED;
     bm_head h = {.keys = j->keys, .value = p->value_size, .nobody = p->nobody, .key_slot = local_line(j->columns[KEY]),
-                 .value_slot = local_line(j->columns[VALUE]), .masked = j->masked, .each = true, .mask_slot = j->mask_row};
-    const bm_bytes_result to = {p->unit, p->result_scale, p->dtype == DTYPE_INT8, local_line(p->heads * value)};
+                 .value_slot = local_line(j->columns[VALUE]), .masked = p->masked, .each = true, .mask_slot = j->mask_row};
+    bm_bytes_result to = {p->unit, p->result_scale, p->dtype == DTYPE_INT8, local_line(p->heads * value), p->evened, 0};
     h.scores = work;
     h.powers = word(h.scores, room.scores);
     h.work = word(h.powers, room.powers);
@@ -113,23 +119,23 @@ static void attend(const job *j, local_addr_t work) {
             h.before = 0;
             h.scale = p->scale * (p->scaled ? p->scales[head] : 1);
             h.query_slot = local_line(j->columns[QUERY]);
-            h.query = word(j->operands[QUERY], slot * h.query_slot + (p->from[QUERY] + head * p->step[QUERY]) / BM_PACKED);
-            h.key = word(j->operands[KEY], channel / CHIP_NPU_NUM * h.key_slot);
-            h.values = word(j->operands[VALUE], (p->from[VALUE] + key * p->step[VALUE]) / BM_PACKED);
+            h.query = word(j->inputs[QUERY], slot * h.query_slot + (p->from[QUERY] + head * p->step[QUERY]) / BM_PACKED);
+            h.key = word(j->inputs[KEY], channel / CHIP_NPU_NUM * h.key_slot);
+            h.values = word(j->inputs[VALUE], (p->from[VALUE] + key * p->step[VALUE]) / BM_PACKED);
             h.result = word(j->result, slot * to.slot + head * value);
-            h.mask = word(j->mask, slot * h.mask_slot + (j->each_head ? head * j->keys : 0));
+            to.factors = word(j->inputs[OPERANDS + p->masked], head * p->value_size);
+            h.mask = word(j->inputs[OPERANDS], slot * h.mask_slot + (j->each_head ? head * j->keys : 0));
             if (channel % CHIP_NPU_NUM != 0) bm_attend_begun(&h, begun, channel % CHIP_NPU_NUM, BM_PACKED);
             bm_attend_to_bytes(&h, &to);
         }
 }
 
-static job job_of(const tpu_attention_int8_param_t *p, const tpu_tensor_t *in, int in_num) {
-    job j = {.p = p, .queries = in[QUERY].shape[1], .keys = in[VALUE].shape[1], .masked = in_num == 4};
+static job job_of(const tpu_attention_int8_param_t *p, const tpu_tensor_t *in) {
+    job j = {.p = p, .queries = in[QUERY].shape[1], .keys = in[VALUE].shape[1]};
     for (int i = 0; i < OPERANDS; i++) j.columns[i] = in[i].shape[2];
-    if (j.masked) {
-        j.mask_row = in[3].ttype == BMNET_COEFF_NEURON ? in[3].shape[2] : local_line(in[3].shape[2]);
-        j.each_head = in[3].shape[2] > j.keys;
-    }
+    const tpu_tensor_t *mask = &in[OPERANDS];
+    if (p->masked) j.mask_row = mask->ttype == BMNET_COEFF_NEURON ? mask->shape[2] : local_line(mask->shape[2]);
+    j.each_head = p->masked && mask->shape[2] > j.keys;
     return j;
 }
 
@@ -143,21 +149,21 @@ int attention_int8_global(const void *param, const int param_size, const tpu_ten
                           const int out_num) {
     (void)param_size, (void)buffer_addr, (void)buffer_size, (void)out_num;
     const tpu_attention_int8_param_t *p = param;
-    job j = job_of(p, in_tensors, in_num);
+    job j = job_of(p, in_tensors);
     local_addr_t next = 0;
     for (int i = 0; i < in_num; i++) {
-        *(i < OPERANDS ? &j.operands[i] : &j.mask) = next;
+        j.inputs[i] = next;
         next += words_of(in_tensors[i].shape[1], in_tensors[i].shape[2]);
     }
     j.result = next;
     const local_addr_t work = next + words_of(j.queries, out_tensors[0].shape[2]);
-    if (j.masked) j.mask_row = local_line(in_tensors[3].shape[2]);
+    if (p->masked) j.mask_row = local_line(in_tensors[OPERANDS].shape[2]);
     const bm_attend_room room = bm_attend_room_of(j.queries, j.keys, p->size, p->value_size);
     if ((long long)work + 4ll * room.all > CHIP_LOCAL_BYTES) return BM_LAYER_NOT_SUPPORTED;
     okk_initialize();
     for (int i = 0; i < in_num; i++) {
         const dim4 shape = {1, in_tensors[i].shape[1], 1, in_tensors[i].shape[2]};
-        okk_gdma_32bit_cpy_S2L(i < OPERANDS ? j.operands[i] : j.mask, in_tensors[i].addr, &shape, NULL, NULL);
+        okk_gdma_32bit_cpy_S2L(j.inputs[i], in_tensors[i].addr, &shape, NULL, NULL);
     }
     attend(&j, work);
     const dim4 made = {1, j.queries, 1, out_tensors[0].shape[2]};
@@ -170,9 +176,8 @@ __BM_LOCAL__(TPU_ATTENTION_INT8)
 int attention_int8_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                          u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)buffer_size, (void)out_num;
-    job j = job_of(param, in_tensors, in_num);
-    for (int i = 0; i < OPERANDS; i++) j.operands[i] = (local_addr_t)in_tensors[i].addr;
-    if (j.masked) j.mask = (local_addr_t)in_tensors[3].addr;
+    job j = job_of(param, in_tensors);
+    for (int i = 0; i < in_num; i++) j.inputs[i] = (local_addr_t)in_tensors[i].addr;
     j.result = (local_addr_t)out_tensors[0].addr;
     attend(&j, (local_addr_t)buffer_offset);
     return BM_LAYER_OK;

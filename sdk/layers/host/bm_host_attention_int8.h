@@ -13,10 +13,10 @@ class AttentionInt8Descriptor : public PackedDescriptor {
   public:
     virtual std::string get_name() const override { return "ATTENTION_INT8"; }
     virtual DATA_TYPE_T input_dtype(int in_idx) const override {
-        return in_idx == 3 ? DTYPE_FP32 : PackedDescriptor::input_dtype(in_idx);
+        return in_idx >= OPERANDS ? DTYPE_FP32 : PackedDescriptor::input_dtype(in_idx);
     }
     virtual TENSOR_TYPE_T input_type(int in_idx) const override {
-        return in_idx == 3 ? BMNET_COEFF_NEURON : BMNET_NEURON; // a mask is there for all four batches
+        return in_idx >= OPERANDS ? BMNET_COEFF_NEURON : BMNET_NEURON; // a mask and factors are there for all four batches
     }
     virtual bool accepts_larger_tiles() const override { return false; }
     virtual bool can_split_local_h_w() const override { return false; }
@@ -25,6 +25,9 @@ class AttentionInt8Descriptor : public PackedDescriptor {
         const tpu_attention_int8_param_t *p = param<tpu_attention_int8_param_t>();
         return bm_local_bytes(4ull * bm_attend_room_of(in(0).shape[1], in(2).shape[1], p->size, p->value_size).all);
     }
+
+  private:
+    static constexpr int OPERANDS = 3;
 };
 
 #endif

@@ -103,6 +103,8 @@ void bm_attend_to_bytes(const bm_head *h, const bm_bytes_result *to) {
     own.result = own.product;
     own.result_slot = line;
     bm_attend_in_bytes(&own, to->unit);
+    const dim4 lines = {0, line, h->value, 1}, once = {0, 0, h->value, 1};
+    if (to->evened) okk_bdc_mul(own.product, own.product, to->factors, &all, &lines, &lines, &once);
     okk_bdc_mul_C(own.product, own.product, 1.0f / to->scale, &all, NULL, NULL);
     okk_bdc_max_C(own.product, own.product, to->is_signed ? -128.0f : 0.0f, &all, NULL, NULL);
     okk_bdc_min_C(own.product, own.product, to->is_signed ? 127.0f : 255.0f, &all, NULL, NULL);

@@ -26,11 +26,13 @@ void bm_attend(const bm_head *h);
 void bm_attend_in_bytes(const bm_head *h, float unit);
 
 /* The same with a result in bytes: integers that stand for multiples of scale. slot: words from one of its slots to the
- * next. */
+ * next; factors: with them the result is multiplied before, a row of them in each lane. */
 typedef struct {
     float unit, scale;
     bool is_signed;
     int slot;
+    bool evened;
+    local_addr_t factors;
 } bm_bytes_result;
 void bm_attend_to_bytes(const bm_head *h, const bm_bytes_result *to);
 
