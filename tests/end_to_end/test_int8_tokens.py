@@ -344,3 +344,50 @@ def test_parts_of_a_product_stay_together(toolkit: Toolkit) -> None:
     done = quantise(net.graph, net.table(), QuantiseOptions(("qkv",)))
     asked = {row.layer for row in done.rows if row.reason is not None and row.reason.startswith("asked for")}
     assert asked == {"qkv", "qkv:1"}
+
+
+CONV: dict[str, Any] = {
+    **dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w"), 1),
+    **dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right", "kernel_h", "kernel_w"), 1),
+}
+
+
+def mixed_block(net: Net, height: int, width: int, stride: int) -> list[str]:
+    """As in pyramids of transformers: rows of normalised tokens seen as a picture by a convolution with a
+    step, and a convolution of pictures between products of tokens."""
+    factors = [net.constant(64), net.constant(64)]
+    normed = net.layer("TPU_NORM", ["x", *factors], {"axis": -1, "epsilon": 1e-5})
+    inside = {"height": height, "width": width}
+    step = {**CONV, **dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 0), "groups": 1}
+    step |= dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w"), stride)
+    small = net.layer(
+        "TPU_CONV",
+        [net.layer("TPU_TURN", [normed], inside), net.constant(64, 64, stride, stride, size=0.1)],
+        step,
+    )
+    fewer = net.layer("TPU_TURN", [small], {"height": 0, "width": 0})
+    wide = net.layer("TPU_TURN", [net.product(normed, 64, 128)], inside)
+    three = {**CONV, "groups": 128, "kernel_h": 3, "kernel_w": 3}
+    mixed = net.unary(net.layer("TPU_CONV", [wide, net.constant(128, 1, 3, 3, size=0.3)], three), "GELU")
+    back = net.layer("TPU_TURN", [mixed], {"height": 0, "width": 0})
+    return [net.product(fewer, 64, 64), net.product(back, 128, 64)]
+
+
+@pytest.mark.parametrize(("height", "width", "stride"), [(16, 12, 4), (14, 14, 2), (9, 8, 1), (28, 7, 7)])
+def test_pictures_of_tokens(toolkit: Toolkit, height: int, width: int, stride: int) -> None:
+    """Nothing is cut or joined between tokens and pictures, and integers are turned, not fp32."""
+    net = Net(toolkit, (1, height * width, 64))
+    done = net.done(*mixed_block(net, height, width, stride))
+    assert done.share > 0.99
+    short = ops(done)
+    assert short.index("QUANTIZE") < short.index("TURN")
+    done.graph.compile(opt=0)
+    wants = done.graph.run({"x": net.x})
+    strips = in_strips(done.graph, done.graph.resolve())
+    assert strips is not None
+    made = [node.op.short for node in strips.nodes]
+    assert made.count("STRIPS_CUT") + made.count("STRIPS_JOIN") == 0
+    for opt in (0, 1, 2):
+        strips.compile(opt=opt)
+        for got, want in zip(strips.run({"x": net.x}), wants, strict=True):
+            np.testing.assert_array_equal(got, want, err_msg=str(opt))

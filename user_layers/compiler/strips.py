@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -40,13 +40,15 @@ _PADS = dict.fromkeys(("pad_top", "pad_bottom"), 0)
 class _Way:
     """How a layer works on strips. ratio: rows of its input to one of its output; top, bottom: rows of
     neighbours that its window needs; fill: the byte beside the picture, or None for a layer that sees no row
-    but its own; values: its parameters for strips, where they differ."""
+    but its own; values: its parameters for strips, where they differ; seen: it only sees its input in another
+    shape, or turns it, whose rows are not those of the input."""
 
     ratio: Fraction = Fraction(1)
     top: int = 0
     bottom: int = 0
     fill: int | None = None
     values: Mapping[str, Any] | None = None
+    seen: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def in_strips(graph: G, net: Net) -> G | None:
     nodes = needed_nodes(graph, net)
     on_rows, tokens = on_tokens(graph, net, nodes)
     ways = {k: way for k, node in enumerate(nodes) if (way := _way(graph, net, node)) is not None}
-    ways |= dict.fromkeys(on_rows, _Way())
+    ways |= {k: _seen(net, nodes[k]) if nodes[k].op.op == "TPU_TURN" else _Way() for k in on_rows}
     known = _Known(net, tokens)
     stretches = list(_stretches(known, nodes, ways))
     if not stretches:
@@ -137,11 +139,23 @@ def _way(graph: GraphBuilder, net: Net, node: LayerNode) -> _Way | None:
         return _Way() if values["axis"] % rank == 1 else None
     if op == "TPU_SLICE":
         return _Way() if all(axis % rank == 1 for axis in values["axes"][: values["count"]]) else None
+    if op == "TPU_RESHAPE":
+        given, made = (net.tensors[name].shape for name in (node.inputs[0], node.outputs[0]))
+        return _seen(net, node) if len(given) != len(made) and given[:2] == made[:2] else None
     if op == "TPU_UPSAMPLE":
         return _Way(Fraction(1, values["scale_h"]))
     if op in (_DENSE, "TPU_POOL_INT8"):
         return _window(net, node, values)
     return None
+
+
+def _seen(net: Net, node: LayerNode) -> _Way:
+    """Of a picture and its pixels: so many rows of these are one of the picture."""
+    given, made = (net.tensors[name].shape for name in (node.inputs[0], node.outputs[0]))
+    if len(given) == len(made):
+        return _Way()
+    wide = len(given) < len(made)
+    return _Way(Fraction(made[3]) if wide else Fraction(1, given[3]), seen=True)
 
 
 def _users(graph: GraphBuilder, net: Net, node: LayerNode, inputs: Sequence[str]) -> _Way | None:
@@ -304,14 +318,24 @@ class _Writing:
             for name in node.inputs
         ]
         outputs = [self._free(name, "strips") for name in node.outputs]
-        if way.values is None:
-            self._made.add_node(node, inputs, outputs)
-        else:
-            self._made.add_tpu_layer(node.op.op, inputs, way.values, outputs, name=node.name)
+        values = self._shaped(node) if way.seen else way.values
+        if values is not None:
+            node = replace(node, param=self._old.toolkit.layer_param(node.op, values, node.where))
+        self._made.add_node(node, inputs, outputs)
         for name, own in zip(node.outputs, outputs, strict=True):
             if name in self._old.scales:
                 self._made.scales[own] = self._old.scales[name]
             self._strips[name, self._rows[name]] = own
+
+    def _shaped(self, node: LayerNode) -> dict[str, Any]:
+        """Parameters of a layer that gives strips another shape."""
+        (name,) = node.outputs
+        _, channels, *plane = self._net.tensors[name].shape
+        rows = self._rows[name]
+        if node.op.op == "TPU_TURN":
+            return dict(zip(("height", "width"), (rows, *plane[1:]) if plane[1:] else (0, 0), strict=True))
+        shape = (_SLOTS, channels, rows, *plane[1:])
+        return {"dims": len(shape), "shape": shape}
 
     def _operand(self, name: str, rows: int, way: _Way) -> str:
         if self._net.tensors[name].data is not None:

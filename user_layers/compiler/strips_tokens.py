@@ -95,15 +95,19 @@ def of_each(net: Net, name: str, tokens: int) -> bool:
 
 
 def _turned(net: Net, source: str, output: str) -> list[str]:
-    """Which side of a turn is tokens: that whose other side is pixels of integers that a convolution, or what
-    works element by element, makes or reads."""
+    """Which side of a turn is tokens: that whose other side is a picture, or pixels of integers that a
+    convolution, or what works element by element, makes or reads."""
     one, other = net.tensors[source], net.tensors[output]
-    if not all(
-        len(t.shape) == _RANK and t.store_mode is StoreMode.N4 and t.shape[0] == 1 for t in (one, other)
-    ):
+    if not all(t.store_mode is StoreMode.N4 and t.shape[0] == 1 for t in (one, other)):
         return []
-    pixels_behind = any(_takes_pixels(net, k) for k in net.consumers[output])
-    name = source if pixels_behind else output
+    ranks = len(one.shape), len(other.shape)
+    if ranks == (_RANK, _RANK):
+        pixels_behind = any(_takes_pixels(net, k) for k in net.consumers[output])
+        name = source if pixels_behind else output
+    elif sorted(ranks) == [_RANK, _RANK + 1]:
+        name = source if ranks[0] == _RANK else output
+    else:
+        return []
     return [name] if net.tensors[name].shape[1] >= _LEAST else []
 
 

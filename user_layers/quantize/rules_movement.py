@@ -59,7 +59,7 @@ def unfolded(state: Rewriting, site: Site) -> str | None:
     if not state.is_bytes(source) and state.info(source).shape[0] == 1:
         return "quantised behind it, for one batch"
     readers = state.net.consumers[site.output]
-    if all(_in_fp32(state, state.net.nodes[reader]) for reader in readers):
+    if all(in_fp32(state, state.net.nodes[reader]) for reader in readers):
         return "what reads it stays in fp32"
     if missing := state.missing(source):
         return missing
@@ -68,7 +68,7 @@ def unfolded(state: Rewriting, site: Site) -> str | None:
     return None
 
 
-def _in_fp32(state: Rewriting, node: LayerNode) -> bool:
+def in_fp32(state: Rewriting, node: LayerNode) -> bool:
     """Whether a layer stays in fp32, as far as it is known before it is tried."""
     values = state.graph.toolkit.param_values(node.op, node.param) if node.op.op == "TPU_CONV" else None
     return state.stays(node) is not None or (values is not None and too_wide(values) is not None)

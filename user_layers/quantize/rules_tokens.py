@@ -16,6 +16,7 @@ from firmware_sim.isa.timing import FITTED, convolution_fixed, local_to_local, m
 from user_layers.net.nodes import LayerNode
 from user_layers.quantize.rewrite import Rewriting, are_rows, rule, second_shape
 from user_layers.quantize.rules_linear import CHANNELS, POINT, conv_of, in_integers, linear, tell
+from user_layers.quantize.rules_movement import in_fp32
 from user_layers.quantize.scales import F64, Step
 from user_layers.quantize.sites import Site, constant
 
@@ -129,7 +130,7 @@ def turned(state: Rewriting, site: Site) -> str | None:
     before, after = state.info(source).shape, state.info(output).shape
     rows = len(before) == len(after) == 3 and not are_rows(before) and output not in state.net.outputs
     if not state.is_bytes(source):
-        if not rows or not _of_products(state, output):
+        if not (rows and _of_products(state, output)) and not _of_convolutions(state, output):
             return "its input is not in 8 bits"
         if missing := state.missing(source):
             return missing
@@ -156,6 +157,13 @@ def _of_products(state: Rewriting, name: str) -> bool:
     """Whether all who read a tensor multiply its rows with a constant matrix."""
     readers = [state.net.nodes[k] for k in state.net.consumers[name]]
     return bool(readers) and all(_multiplies(state, one, name) for one in readers)
+
+
+def _of_convolutions(state: Rewriting, name: str) -> bool:
+    """Whether all who read a tensor are convolutions in 8 bits, of a picture."""
+    readers = [state.net.nodes[k] for k in state.net.consumers[name]]
+    picture = len(state.info(name).shape) == 4 and name not in state.net.outputs
+    return picture and bool(readers) and all(n.op.op == "TPU_CONV" and not in_fp32(state, n) for n in readers)
 
 
 def _multiplies(state: Rewriting, node: LayerNode, name: str) -> bool:
