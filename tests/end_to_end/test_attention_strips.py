@@ -28,6 +28,7 @@ from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.quality import compared
 from user_layers.quantize.report import Quantised
 from user_layers.quantize.rewrite import quantise
+from user_layers.quantize.rules_linear import POINT
 from user_layers.report.model import Runs
 from user_layers.toolkit import Toolkit
 
@@ -284,6 +285,29 @@ def test_nets(toolkit: Toolkit, build: Callable[[Net, int], str], tokens: int) -
         assert attending(compiled) == [Runs.GROUP if opt else Runs.ALONE]
 
 
+@pytest.mark.parametrize(("height", "width"), [(8, 8), (14, 5), (7, 20)])
+def test_between_pictures(toolkit: Toolkit, height: int, width: int) -> None:
+    """Whose pixels are attended to, and are a picture again."""
+    net = Net(toolkit, (1, 64, height, width))
+    rows, picture = {"height": 0, "width": 0}, {"height": height, "width": width}
+
+    def convolved(x: str, inner: int, channels: int) -> str:
+        weights = net.constant(channels, inner, 1, 1, size=inner**-0.5)
+        return net.layer("TPU_CONV", [x, weights], {**POINT, "groups": 1})
+
+    joined = net.layer("TPU_TURN", [convolved("x", 64, 192)], rows)
+    made = net.layer("TPU_ATTENTION", [joined] * 3, packed(4, 16))
+    done = net.done(convolved(net.layer("TPU_TURN", [made], picture), 64, 64))
+    assert ops(done).count("ATTENTION") == 1
+    strips = on_strips(done)
+    assert strips is not None
+    done.graph.compile(opt=0)
+    (want,) = done.graph.run({"x": net.x})
+    for opt in (0, 2):
+        strips.compile(opt=opt)
+        np.testing.assert_array_equal(strips.run({"x": net.x})[0], want)
+
+
 def test_channels_of_unlike_sizes(toolkit: Toolkit) -> None:
     """Those of the result are evened out by factors, before it becomes integers."""
     net = Net(toolkit, (1, 80, 64))
@@ -357,7 +381,7 @@ def test_more_than_there_is_room_for(toolkit: Toolkit, monkeypatch: pytest.Monke
     net = Net(toolkit, (1, 300, 64))
     done = net.done(block(net, 300))
     assert on_strips(done) is not None
-    monkeypatch.setattr(attention_strips, "LOCAL_BYTES", LOCAL_BYTES // 4)
+    monkeypatch.setattr(attention_strips, "LOCAL_BYTES", LOCAL_BYTES // 32)
     assert on_strips(done) is None
 
 
@@ -372,3 +396,27 @@ def test_tables_go_on_beside_transfers(toolkit: Toolkit) -> None:
     done.graph.compile(log=lines.append)
     assert ops(done).count("LOOKUP") == 1
     assert any("overlapped" in line for line in lines if line.startswith("LOOKUP")), lines
+
+
+@given(
+    queries=st.integers(1, 4000),
+    keys=st.integers(1, 1000).map(lambda n: 4 * n),
+    size=st.integers(1, 256).map(lambda n: 4 * n),
+    value=st.integers(1, 256).map(lambda n: 4 * n),
+)
+def test_the_room_is_what_the_descriptor_says(
+    toolkit: Toolkit, queries: int, keys: int, size: int, value: int
+) -> None:
+    graph = Graph(name="net", toolkit=toolkit)
+    shapes = {"q": (4, queries, size // 4), "k": (4, size, keys // 4), "v": (4, keys, value // 4)}
+    for name, shape in shapes.items():
+        graph.add_input(name, shape, "int8", scale=1.0)
+    param = own(eight(1, size, value_size=value, **{"from": (0,) * 3}))
+    graph.add_tpu_layer("TPU_ATTENTION_INT8", list(shapes), param, ["y"])
+    graph.add_output("y")
+    net = graph.resolve()
+    (node,) = net.nodes
+    made = [net.tensors[name] for name in node.outputs]
+    descriptor = toolkit.describe(node, [net.tensors[name] for name in node.inputs], made)
+    room = attention_strips._room(queries, keys, size, value)
+    assert descriptor.get_local_buffer_size((1, 1, 1, 1)) == 4 * room

@@ -28,6 +28,8 @@ from user_layers.net.nodes import LayerNode, called
 _SLOTS = 4
 _MASK = 1 << 20  # numbers of a mask that is less as the model has it
 _WORD = 4  # bytes
+_RANK = 3  # dimensions of tokens and of pixels
+_AT_A_TIME = 8192  # words of scores: BM_ATTEND_WORDS of the kernel
 _PLAIN = {"height": 0, "width": 0}  # of a turn to rows
 
 
@@ -129,7 +131,7 @@ class _Looking:
             way.append(cut.name)
             name = cut.inputs[0]
         seen = self.made_by(name, "TPU_RESHAPE")
-        if seen is None or len(self.shape(seen.inputs[0])) != 3 or self.shape(seen.inputs[0])[0] != _SLOTS:
+        if seen is None or not self._joins(seen.inputs[0], name):
             return None
         whole = seen.inputs[0]
         found = _Tokens(whole, self.shape(whole)[1])
@@ -143,9 +145,20 @@ class _Looking:
         if given.dtype is not DType.INT8 or np.abs(steps - 1).max() > 1e-6:
             return found
         turn = self.made_by(given.name, "TPU_TURN")
+        if turn is not None and len(self.shape(turn.inputs[0])) != _RANK:  # of a picture
+            turn = None
         way += [seen.name, times.name, plain.name, *([turn.name] if turn is not None else [])]
         return replace(
             found, bytes=given.name, pixels=turn.inputs[0] if turn is not None else "", way=tuple(way)
+        )
+
+    def _joins(self, strips: str, tokens: str) -> bool:
+        """Whether a tensor has strips, and another one the same as tokens of one batch."""
+        shape = self.shape(strips)
+        return (
+            len(shape) == _RANK
+            and shape[0] == _SLOTS
+            and self.shape(tokens) == (1, _SLOTS * shape[1], shape[2])
         )
 
     def _factors(self, node: LayerNode) -> Array | None:
@@ -168,7 +181,7 @@ class _Looking:
             passed.append(joined.name)
             name = joined.outputs[0]
         seen = self.only_reader(name, "TPU_RESHAPE")
-        if seen is None or len(self.shape(seen.outputs[0])) != 3 or self.shape(seen.outputs[0])[0] != _SLOTS:
+        if seen is None or not self._joins(seen.outputs[0], name):
             return None
         name, factors = seen.outputs[0], None
         even = self.only_reader(name, "TPU_BINARY")
@@ -183,6 +196,8 @@ class _Looking:
             return None
         made = small.outputs[0]
         turn = self.only_reader(made, "TPU_TURN")
+        if turn is not None and len(self.shape(turn.outputs[0])) != _RANK:  # into a picture
+            turn = None
         passed += [seen.name, small.name, *([turn.name] if turn is not None else [])]
         values, turned = self.values(small), turn.outputs[0] if turn is not None else ""
         given = values["scale"], DType(values["dtype"])
@@ -210,10 +225,10 @@ class _Looking:
             tokens[KEY], channels[VALUE] / _SLOTS
         )
         words += _lines(channels[KEY], key.rows) + _lines(tokens[QUERY], made / _SLOTS)
-        words += 6 * max(_lines(NPU_NUM, tokens[KEY]), _ROOM)  # scores, powers, the product and less
+        words += _room(tokens[QUERY], tokens[KEY], *map(one.values.__getitem__, ("size", "value_size")))
         for name in one.node.inputs[3:]:
             array = constant(self.graph, name)
-            if array is None or array.size > max(_MASK, math.prod((heads, tokens[QUERY], tokens[KEY]))):
+            if array is None:
                 return False
             whole = _rows_of_mask(
                 array, heads, query.rows, key.rows, self.shape(one.node.inputs[QUERY])[1], one.keys
@@ -224,13 +239,18 @@ class _Looking:
         return words * _WORD <= LOCAL_BYTES
 
 
-_ROOM = 8192  # BM_ATTEND_WORDS of the kernel
-
-
 def _lines(rows: int, words: float) -> int:
     """Words of a lane that so many rows take."""
     line = ALIGN_BYTES // _WORD
     return -(-rows // NPU_NUM) * math.ceil(words / line) * line
+
+
+def _room(queries: int, keys: int, size: int, value: int) -> int:
+    """Words of a lane that the kernel takes beside its tiles (bm_attend_room_of)."""
+    slots = min(-(-queries // NPU_NUM), max(1, _AT_A_TIME // _lines(1, keys)))
+    widest, begun = max(keys, value), NPU_NUM + size
+    parts = (widest, keys, keys, value, *[widest / _SLOTS] * 2, keys / _SLOTS, begun / _SLOTS)
+    return slots * sum(_lines(1, words) for words in parts)
 
 
 def _order(rows: int) -> Array:
