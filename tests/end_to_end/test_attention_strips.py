@@ -240,6 +240,12 @@ def masked(net: Net, tokens: int) -> str:
     return block(net, tokens, True)
 
 
+def masked_by_the_least_number(net: Net, tokens: int) -> str:
+    mask = np.triu(np.full((tokens, tokens), np.finfo(F32).min, F32), 1)
+    inputs = [*[net.product("x", 64, 192)] * 3, net.graph.add_const("mask", mask)]
+    return net.product(net.layer("TPU_ATTENTION", inputs, packed(4, 16)), 64, 64)
+
+
 def heads_of_48(net: Net, tokens: int) -> str:
     """Of which some begin within a slot of lanes; factors of their own."""
     param = packed(3, 48, scaled=1, scales=[1.0, 0.5, 2.0] + [0.0] * 61)
@@ -247,7 +253,7 @@ def heads_of_48(net: Net, tokens: int) -> str:
     return net.product(net.layer("TPU_ATTENTION", [joined] * 3, param), 3 * 48, 64)
 
 
-BUILDS = [block, masked, apart, turned_in_fp32, one_for_two, masks_of_heads]
+BUILDS = [block, masked, masked_by_the_least_number, apart, turned_in_fp32, one_for_two, masks_of_heads]
 
 
 def on_strips(done: Quantised[Graph]) -> Graph | None:

@@ -50,8 +50,9 @@ void bm_byte_powers(local_addr_t y, local_addr_t x, local_addr_t t, int rows, in
     static const float power[] = {254.98166f, 176.78156f, 61.86585f, 14.068778f};
     const dim4 all = {1, rows, 1, columns};
     const float whole = 12582912.0f + 127.0f; /* 3 * 2^22 and what an exponent of 0 is: the low bits are an exponent */
+    /* First what is far below, as the least fp32 that masks add: its product would be an infinity. */
+    bm_at_least(x, x, -24.0f / (factor * 1.44269504f), &all);
     okk_bdc_mul_C(x, x, factor * 1.44269504f, &all, NULL, NULL);
-    bm_at_least(x, x, -24.0f, &all);
     okk_bdc_add_C(t, x, whole, &all, NULL, NULL);
     okk_bdc_sub_C(y, t, whole, &all, NULL, NULL);
     okk_bdc_sub(x, x, y, &all, NULL, NULL, NULL);
