@@ -253,13 +253,50 @@ def heads_of_48(net: Net, tokens: int) -> str:
     return net.product(net.layer("TPU_ATTENTION", [joined] * 3, param), 3 * 48, 64)
 
 
-BUILDS = [block, masked, masked_by_the_least_number, apart, turned_in_fp32, one_for_two, masks_of_heads]
+def masked_altogether(net: Net, tokens: int) -> str:
+    """Some queries see no key, so all of them alike, but none behind the last token."""
+    mask = np.zeros((tokens, tokens), F32)
+    mask[5] = mask[:, tokens - 3 :] = np.finfo(F32).min
+    inputs = [*[net.product("x", 64, 192)] * 3, net.graph.add_const("mask", mask)]
+    return net.product(net.layer("TPU_ATTENTION", inputs, packed(4, 16)), 64, 64)
+
+
+def tokens_behind(net: Net) -> list[str]:
+    """Which the model joins: they are tokens too, although strips are filled up so."""
+    made = net.layer("TPU_ATTENTION", [net.product("x", 64, 192)] * 3, packed(4, 16))
+    return [net.product(net.layer("TPU_CONCAT", [made, net.constant(1, 2, 64)], {"axis": 1}), 64, 64)]
+
+
+def heads_without_scale(net: Net) -> list[str]:
+    param = packed(4, 16, scaled=1, scales=[1.0, 0.0, -1.0, 2.0] + [0.0] * 60)
+    return [net.product(net.layer("TPU_ATTENTION", [net.product("x", 64, 192)] * 3, param), 64, 64)]
+
+
+def heads_of_4032(net: Net) -> list[str]:
+    """More than zeros could be put before."""
+    names = [net.product("x", 64, n) for n in (4032, 4032, 256)]
+    place = {"from": (0, 0, 0), "step": (4032, 4032, 256)}
+    made = net.layer("TPU_ATTENTION", names, packed(1, 4032, value_size=256, **place))
+    return [net.product(made, 256, 256)]
+
+
+BUILDS = [
+    block,
+    masked_altogether,
+    masked,
+    masked_by_the_least_number,
+    apart,
+    turned_in_fp32,
+    one_for_two,
+    masks_of_heads,
+]
 
 
 def on_strips(done: Quantised[Graph]) -> Graph | None:
-    strips = in_strips(done.graph, done.graph.resolve())
+    before = done.graph.resolve()
+    strips = in_strips(done.graph, before)
     assert strips is not None
-    return attend_in_strips(strips, strips.resolve())
+    return attend_in_strips(strips, strips.resolve(), before)
 
 
 def attending(compiled: CompiledNet) -> list[Runs]:
@@ -289,6 +326,25 @@ def test_nets(toolkit: Toolkit, build: Callable[[Net, int], str], tokens: int) -
         else:
             np.testing.assert_array_equal(got, want, err_msg=str(opt))
         assert attending(compiled) == [Runs.GROUP if opt else Runs.ALONE]
+
+
+def test_a_product_of_two_is_not_divided(toolkit: Toolkit) -> None:
+    net = Net(toolkit, (1, 64, 64))
+    joined = net.product("x", 64, 192)
+    ends = [
+        net.product(net.layer("TPU_ATTENTION", [joined] * 3, packed(4, 16, scale=scale)), 64, 64)
+        for scale in (0.25, 0.1)
+    ]
+    done = net.done(*ends)
+    made = on_strips(done)
+    assert made is not None
+    found = [node.op.short for node in made.resolve().nodes]
+    assert found.count("CONV_INT8") == 3 and found.count("ATTENTION_INT8") == 2
+    done.graph.compile(opt=0)
+    wants = done.graph.run({"x": net.x})
+    made.compile()
+    for got, want in zip(made.run({"x": net.x}), wants, strict=True):
+        np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize(("height", "width"), [(8, 8), (14, 5), (7, 20)])
@@ -375,6 +431,9 @@ def a_mask_that_is_computed(net: Net) -> list[str]:
     [
         (results_in_fp32, (1, 70, 64)),
         (a_mask_that_is_computed, (1, 64, 64)),
+        (tokens_behind, (1, 194, 64)),
+        (heads_without_scale, (1, 70, 64)),
+        (heads_of_4032, (1, 64, 64)),
     ],
 )
 def test_what_stays(toolkit: Toolkit, build: Callable[[Net], list[str]], shape: tuple[int, ...]) -> None:

@@ -61,13 +61,15 @@ class _Found:
     turned: str
     passed: frozenset[str]
     factors: Array | None = None
+    masks: tuple[Array, ...] = ()
 
 
-def attend_in_strips(graph: G, net: Net) -> G | None:
+def attend_in_strips(graph: G, net: Net, before: Net) -> G | None:
     """The graph with such attention wherever there is some; None where there is none. Inputs and outputs are
-    the same, results bit by bit where there are at most 256 keys: sums of more are rounded in other parts.
-    graph: as `in_strips` made it; net: what `resolve` says of it."""
-    looking = _Looking(graph, net)
+    the same, results bit by bit where products make operands and there are at most 256 keys: sums of more are
+    rounded in other parts, and numbers between two integers may go to either.
+    graph: as `in_strips` made it; net: what `resolve` says of it; before: and of the graph without strips."""
+    looking = _Looking(graph, net, before)
     found = [one for node in looking.nodes if (one := looking.attention(node)) is not None]
     return _Writing(graph, looking, found).graph() if found else None
 
@@ -75,8 +77,8 @@ def attend_in_strips(graph: G, net: Net) -> G | None:
 class _Looking:
     """A graph, with who makes and who reads each tensor."""
 
-    def __init__(self, graph: G, net: Net) -> None:
-        self.graph, self.net = graph, net
+    def __init__(self, graph: G, net: Net, before: Net) -> None:
+        self.graph, self.net, self.before = graph, net, before
         self.nodes = needed_nodes(graph, net)
         self.maker = {name: node for node in self.nodes for name in node.outputs}
         self.readers: dict[str, list[LayerNode]] = {}
@@ -117,7 +119,27 @@ class _Looking:
             return None
         keys = self.shape(node.inputs[VALUE])[1]
         found = replace(behind, values=values, operands=known, keys=keys)
-        return found if self._bears(found) else None
+        masks = [self._mask(found, name) for name in node.inputs[3:]]
+        masked = replace(found, masks=tuple(mask for mask in masks if mask is not None))
+        return masked if len(masked.masks) == len(masks) and self._bears(masked) else None
+
+    def _mask(self, one: _Found, name: str) -> Array | None:
+        """[1, queries, 1 or heads * keys] in the order of strips; None for what is no such constant."""
+        array = constant(self.graph, name)
+        heads, queries = int(one.values["heads"]), self.shape(one.node.inputs[QUERY])[1]
+        if array is None:
+            return None
+        four = array.reshape((*(1,) * (4 - array.ndim), *array.shape))
+        if four.shape[0] != 1 or four.shape[1] not in (1, heads):
+            return None
+        whole = np.broadcast_to(four, (*four.shape[:2], queries, one.keys))
+        if whole.size > max(array.size, _MASK):
+            return None
+        rows, key_rows = one.operands[QUERY].rows, one.operands[KEY].rows
+        more = ((0, 0), (0, 0), (0, _SLOTS * rows - queries), (0, _SLOTS * key_rows - one.keys))
+        there = np.pad(whole, more)[0][:, _order(rows)][:, :, _order(key_rows)]
+        made: Array = np.ascontiguousarray(there.swapaxes(0, 1)).reshape(1, _SLOTS * rows, -1)
+        return made
 
     def _tokens(self, name: str, columns: Array) -> _Tokens | None:
         """An operand, of which attention reads these columns."""
@@ -176,7 +198,7 @@ class _Looking:
         name, passed = node.outputs[0], []
         joined = self.only_reader(name, "TPU_CONCAT")
         if joined is not None:
-            if joined.inputs[0] != name or len(joined.inputs) != 2 or self.values(joined)["axis"] != 1:
+            if joined.inputs[0] != name or joined.outputs[0] in self.before.tensors:  # the model's own
                 return None
             passed.append(joined.name)
             name = joined.outputs[0]
@@ -221,21 +243,18 @@ class _Looking:
         ]
         if any(place % _SLOTS for place in places):
             return False
-        words = _lines(tokens[QUERY], channels[QUERY] / _SLOTS) + _lines(
-            tokens[KEY], channels[VALUE] / _SLOTS
-        )
-        words += _lines(channels[KEY], key.rows) + _lines(tokens[QUERY], made / _SLOTS)
-        words += _room(tokens[QUERY], tokens[KEY], *map(one.values.__getitem__, ("size", "value_size")))
-        for name in one.node.inputs[3:]:
-            array = constant(self.graph, name)
-            if array is None:
-                return False
-            whole = _rows_of_mask(
-                array, heads, query.rows, key.rows, self.shape(one.node.inputs[QUERY])[1], one.keys
-            )
-            if whole is None or whole.size > max(array.size, _MASK):
-                return False
-            words += _lines(tokens[QUERY], whole.shape[2])
+        size, value_size = (int(one.values[name]) for name in ("size", "value_size"))
+        factors = [int(one.values["scale"] != 0)]
+        if one.values["scaled"]:
+            factors += [int(one.values["scales"][head] != 0) for head in range(heads)]
+        if size > CHANNELS_MAX - NPU_NUM or not all(factors):
+            return False
+        own = [head_channels(one.values, i).size for i in (QUERY, KEY, VALUE)]  # of products that are divided
+        rows = max(channels[QUERY], channels[VALUE], own[QUERY] + own[VALUE]) / _SLOTS
+        words = _lines(tokens[QUERY], rows) + _lines(tokens[KEY], rows) + _lines(tokens[QUERY], made / _SLOTS)
+        words += _lines(max(channels[KEY], own[KEY]), key.rows) + _lines(NPU_NUM, made)
+        words += sum(_lines(tokens[QUERY], mask.shape[2]) for mask in one.masks)
+        words += _room(tokens[QUERY], tokens[KEY], size, value_size)
         return words * _WORD <= LOCAL_BYTES
 
 
@@ -257,18 +276,6 @@ def _order(rows: int) -> Array:
     """Which token comes where."""
     order: Array = np.arange(_SLOTS * rows).reshape(_SLOTS, rows).T.reshape(-1)
     return order
-
-
-def _rows_of_mask(mask: Array, heads: int, rows: int, key_rows: int, queries: int, keys: int) -> Array | None:
-    """[1, queries, 1 or heads * keys] in the order of strips; None for one that is no such mask."""
-    four = mask.reshape((*(1,) * (4 - mask.ndim), *mask.shape))
-    if four.shape[0] != 1 or four.shape[1] not in (1, heads):
-        return None
-    whole = np.broadcast_to(four, (*four.shape[:2], queries, keys))
-    more = ((0, 0), (0, 0), (0, _SLOTS * rows - queries), (0, _SLOTS * key_rows - keys))
-    there = np.pad(whole, more)[0][:, _order(rows)][:, :, _order(key_rows)]
-    made: Array = np.ascontiguousarray(there.swapaxes(0, 1)).reshape(1, _SLOTS * rows, -1)
-    return made
 
 
 class _Writing(Rewritten[G]):
@@ -304,7 +311,11 @@ class _Writing(Rewritten[G]):
             size = [head_size(values, i) for i in (QUERY, KEY, VALUE)]
             first, step = [0, 0, head_count(values, QUERY) * size[QUERY]], size
         inputs = [pixels[i] if i == KEY else self._in_bytes(pixels[i]) for i in (QUERY, KEY, VALUE)]
-        masks = [self._mask(one, name) for name in one.node.inputs[3:]]
+        names = one.node.inputs[3:]
+        masks = [
+            self.made.add_const(self.tensor(f"{name}:rows"), mask)
+            for name, mask in zip(names, one.masks, strict=True)
+        ]
         factors = []
         if one.factors is not None:
             rows = np.broadcast_to(one.factors.astype(np.float32), (1, NPU_NUM, len(one.factors)))
@@ -331,9 +342,12 @@ class _Writing(Rewritten[G]):
         node = self.looking.made_by(min(pixels), "TPU_CONV_INT8") if len(pixels) == 1 else None
         if node is None or self.values(node)["groups"] != 1:
             return None
-        behind = {one.node.name, *one.operands[0].way}
-        read = {name for operand in one.operands for name in (operand.pixels, operand.bytes, operand.whole)}
-        others = {reader.name for name in read for reader in self.looking.readers[name]} - behind
+        behind = {*one.operands[0].way}
+        read = {name for way in self.looking.nodes if way.name in behind for name in way.outputs}
+        read |= {node.outputs[0]}
+        others = (
+            {reader.name for name in read for reader in self.looking.readers[name]} - behind - {one.node.name}
+        )
         return None if others or read & {*self.old.outputs} else node
 
     def _divided(self, one: _Found, node: LayerNode) -> list[str]:
@@ -365,13 +379,3 @@ class _Writing(Rewritten[G]):
             stem = f"{pixels}:tokens"
             self.turned[pixels] = self.add("TPU_TURN_BYTES", pixels, {}, self.tensor(stem), stem)
         return self.turned[pixels]
-
-    def _mask(self, one: _Found, name: str) -> str:
-        array = constant(self.old, name)
-        assert array is not None  # _bears asked
-        query, key, _ = one.operands
-        queries = self.looking.shape(one.node.inputs[QUERY])[1]
-        heads = int(one.values["heads"])
-        rows = _rows_of_mask(array, heads, query.rows, key.rows, queries, one.keys)
-        assert rows is not None
-        return self.made.add_const(self.tensor(f"{name}:rows"), rows)

@@ -108,7 +108,7 @@ def _strips(graph: GraphBuilder, net: Net) -> Iterator[tuple[GraphBuilder, str, 
     strips = in_strips(graph, net)
     if strips is not None:
         yield strips, "strips of rows in the four slots of words", "pictures in one"
-        attending = attend_in_strips(strips, infer_shapes(strips))
+        attending = attend_in_strips(strips, infer_shapes(strips), net)
         if attending is not None:
             yield attending, "attention on strips", "without"
 

@@ -40,11 +40,11 @@ void bm_attend(const bm_head *h) {
     divide(h);
 }
 
-/* Scores of keys that are none: below all others. */
+/* Scores of keys that are none: below all others, masked ones too. */
 static void drop_nobody(const bm_head *h) {
     const int line = local_line(h->keys), last = h->keys - 1 - BM_PACKED * (h->nobody - 1);
     const dim4 shape = {1, h->rows, 1, h->nobody}, each = {0, line, line, BM_PACKED};
-    if (h->nobody > 0) okk_bdc_32bit_set_C(h->scores + 4u * (local_addr_t)last, (x32){.fp32 = -1e36f}, &shape, &each);
+    if (h->nobody > 0) okk_bdc_32bit_set_C(h->scores + 4u * (local_addr_t)last, (x32){.fp32 = -BM_INFINITY}, &shape, &each);
 }
 
 void bm_attend_in_bytes(const bm_head *h, float unit) {

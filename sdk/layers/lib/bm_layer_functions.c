@@ -40,16 +40,23 @@ void bm_power(local_addr_t y, local_addr_t x, local_addr_t t, int scale, const d
     bm_mac(y, y, x, s);
 }
 
-void bm_exp_twice(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
-    bm_at_most(x, x, 44.4f, s);
+static void exp_twice(local_addr_t y, local_addr_t x, local_addr_t t, float most, const dim4 *s) {
+    bm_at_most(x, x, most, s);
     bm_at_least(x, x, -44.4f, s);
     bm_power(y, x, t, 0, s);
     bm_mul(y, y, y, s);
 }
 
+void bm_exp_twice(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) { exp_twice(y, x, t, 44.4f, s); }
+
 void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
     bm_mul_C(x, x, 0.5f, s);
     bm_exp_twice(y, x, t, s);
+}
+
+void bm_exp_below_0(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
+    bm_mul_C(x, x, 0.5f, s);
+    exp_twice(y, x, t, 0.0f, s);
 }
 
 /* e^k for an integer k comes from a table, which is read by the low 8 bits of its index; e^(x - k) is a series. */

@@ -21,7 +21,7 @@ void bm_row_powers(local_addr_t y, local_addr_t x, local_addr_t d, local_addr_t 
     once.w = 0;
     bm_fold_last(BM_FOLD_MAX, work, x, &one, &stride, shape->w);
     okk_bdc_sub(d, x, work, shape, &stride, &stride, &once);
-    bm_exp(y, d, work, &flat);
+    bm_exp_below_0(y, d, work, &flat); /* what fills up lines may be anything */
     bm_fold_last(BM_FOLD_SUM, work, y, &one, &stride, shape->w);
 }
 
