@@ -49,15 +49,14 @@ static void exp_twice(local_addr_t y, local_addr_t x, local_addr_t t, float most
 
 void bm_exp_twice(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) { exp_twice(y, x, t, 44.4f, s); }
 
-void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
+static void exp_up_to(local_addr_t y, local_addr_t x, local_addr_t t, float most, const dim4 *s) {
     bm_mul_C(x, x, 0.5f, s);
-    bm_exp_twice(y, x, t, s);
+    exp_twice(y, x, t, most, s);
 }
 
-void bm_exp_below_0(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
-    bm_mul_C(x, x, 0.5f, s);
-    exp_twice(y, x, t, 0.0f, s);
-}
+void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) { exp_up_to(y, x, t, 44.4f, s); }
+
+void bm_exp_below_0(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) { exp_up_to(y, x, t, 0.0f, s); }
 
 /* e^k for an integer k comes from a table, which is read by the low 8 bits of its index; e^(x - k) is a series. */
 static void bm_exp_of_table(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s) {
