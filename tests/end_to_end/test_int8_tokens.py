@@ -17,6 +17,7 @@ from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.quality import compared
 from user_layers.quantize.report import Quantised
 from user_layers.quantize.rewrite import QuantiseOptions, quantise
+from user_layers.quantize.rules_linear import POINT
 from user_layers.quantize.table import Table
 from user_layers.toolkit import Toolkit
 
@@ -346,20 +347,13 @@ def test_parts_of_a_product_stay_together(toolkit: Toolkit) -> None:
     assert asked == {"qkv", "qkv:1"}
 
 
-CONV: dict[str, Any] = {
-    **dict.fromkeys(("stride_h", "stride_w", "dilation_h", "dilation_w"), 1),
-    **dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right", "kernel_h", "kernel_w"), 1),
-}
-
-
 def mixed_block(net: Net, height: int, width: int, stride: int) -> list[str]:
     """As in pyramids of transformers: rows of normalised tokens seen as a picture by a convolution with a
     step, and a convolution of pictures between products of tokens."""
     factors = [net.constant(64), net.constant(64)]
     normed = net.layer("TPU_NORM", ["x", *factors], {"axis": -1, "epsilon": 1e-5})
     inside = {"height": height, "width": width}
-    step = {**CONV, **dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 0), "groups": 1}
-    step |= dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w"), stride)
+    step = {**POINT, **dict.fromkeys(("kernel_h", "kernel_w", "stride_h", "stride_w"), stride), "groups": 1}
     small = net.layer(
         "TPU_CONV",
         [net.layer("TPU_TURN", [normed], inside), net.constant(64, 64, stride, stride, size=0.1)],
@@ -367,7 +361,8 @@ def mixed_block(net: Net, height: int, width: int, stride: int) -> list[str]:
     )
     fewer = net.layer("TPU_TURN", [small], {"height": 0, "width": 0})
     wide = net.layer("TPU_TURN", [net.product(normed, 64, 128)], inside)
-    three = {**CONV, "groups": 128, "kernel_h": 3, "kernel_w": 3}
+    pads = dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), 1)
+    three = {**POINT, **pads, "groups": 128, "kernel_h": 3, "kernel_w": 3}
     mixed = net.unary(net.layer("TPU_CONV", [wide, net.constant(128, 1, 3, 3, size=0.3)], three), "GELU")
     back = net.layer("TPU_TURN", [mixed], {"height": 0, "width": 0})
     return [net.product(fewer, 64, 64), net.product(back, 128, 64)]

@@ -18,7 +18,7 @@ from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, 
 from user_layers.graph import GraphBuilder
 from user_layers.net.heads import KEY, QUERY, VALUE
 from user_layers.net.net import Net
-from user_layers.net.nodes import LayerNode, called
+from user_layers.net.nodes import LayerNode
 
 ATTENTION = "TPU_ATTENTION"
 
@@ -57,7 +57,7 @@ def heads_as_columns(graph: G, net: Net) -> G | None:
     found = {node.name: one for node in nodes if (one := _apart(graph, net, node)) is not None}
     while lost := _lost(net, nodes, found):
         found = {name: one for name, one in found.items() if name not in lost}
-    return _Writing(graph, net, found).graph(nodes) if found else None
+    return _Writing(graph, net, found).write(nodes) if found else None
 
 
 def _lost(net: Net, nodes: Sequence[LayerNode], found: Mapping[str, _Apart]) -> set[str]:
@@ -198,19 +198,14 @@ class _Writing(Rewritten[G]):
         super().__init__(graph)
         self.net = net
         self.found = found
+        self.gone = {name for one in found.values() for name in one.passed}
         self.rows: dict[_Place, str] = {}  # operands that are there already
 
-    def graph(self, nodes: Sequence[LayerNode]) -> G:
-        gone = {name for one in self.found.values() for name in one.passed}
-        for node in nodes:
-            with called(node.where):
-                if node.name in self.found:
-                    self._attend(self.found[node.name])
-                elif node.name not in gone:
-                    self.made.add_node(node, node.inputs, node.outputs)
-        for name in self.old.outputs:
-            self.made.add_output(name)
-        return self.made
+    def node(self, node: LayerNode) -> None:
+        if node.name in self.found:
+            self._attend(self.found[node.name])
+        elif node.name not in self.gone:
+            self.keep(node)
 
     def _attend(self, one: _Apart) -> None:
         node, values = one.node, dict(one.values)
@@ -245,7 +240,7 @@ class _Writing(Rewritten[G]):
         if not _turns_whole(there, batch, heads * size):
             pixels = f"{stem}:pixels"
             source = self._reshape(source, (batch, heads * size, tokens), self.tensor(pixels), pixels)
-        return self.add("TPU_TURN", source, {"height": 0, "width": 0}, self.tensor(stem), stem)
+        return self.turn(source, self.tensor(stem), stem)
 
     def _result(self, node: LayerNode, rows: str, place: _Place) -> None:
         """From rows of tokens to where the result goes."""
@@ -257,7 +252,7 @@ class _Writing(Rewritten[G]):
             height, width = shape[2:] if len(shape) > min(_TURNED) else (0, 0)
             self.add("TPU_TURN", rows, {"height": height, "width": width}, place.name, stem)
         else:
-            turned = self.add("TPU_TURN", rows, {"height": 0, "width": 0}, self.tensor(stem), stem)
+            turned = self.turn(rows, self.tensor(stem), stem)
             self._reshape(turned, shape, place.name, f"{stem}:back")
 
     def _reshape(self, source: str, shape: Sequence[int], output: str, title: str) -> str:

@@ -19,18 +19,17 @@ from firmware_sim.chip import ALIGN_BYTES, LOCAL_BYTES, NPU_NUM
 from firmware_sim.isa.layout import CHANNELS_MAX
 from firmware_sim.wire import DType
 from user_layers.compiler.attention_rows import ATTENTION
-from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, needed_nodes
+from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, needed_nodes, spread_mask
 from user_layers.graph import BINARY_MUL
 from user_layers.net.heads import KEY, QUERY, VALUE, head_channels, head_count, head_size
 from user_layers.net.net import Net
-from user_layers.net.nodes import LayerNode, called
+from user_layers.net.nodes import LayerNode
 
 _SLOTS = 4
-_MASK = 1 << 20  # numbers of a mask that is less as the model has it
 _WORD = 4  # bytes
 _RANK = 3  # dimensions of tokens and of pixels
 _AT_A_TIME = 8192  # words of scores: BM_ATTEND_WORDS of the kernel
-_PLAIN = {"height": 0, "width": 0}  # of a turn to rows
+_SHARED = ("heads", "size", "value_size", "shared", "scale", "scaled", "scales")  # parameters of both layers
 
 
 @dataclass(frozen=True)
@@ -46,22 +45,35 @@ class _Tokens:
 
 
 @dataclass(frozen=True)
+class _Result:
+    """What becomes of a result: integers of this scale and type, multiplied by factors before, if there are
+    any. made: their name; turned: with tokens last, where a layer turns them; passed: the layers up to
+    there."""
+
+    made: str
+    scale: float
+    dtype: DType
+    factors: Array | None
+    turned: str
+    passed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class _Found:
-    """Attention that can be computed so. scale, dtype: of the integers that its result becomes, which is
-    multiplied by factors before, if there are any; made: these; turned: with tokens last, where a layer turns
-    them; passed: the layers up to there."""
+    """Attention that can be computed so. values: of its parameters; keys: that are some; masks: in the order
+    of strips."""
 
     node: LayerNode
     values: Mapping[str, Any]
     operands: tuple[_Tokens, ...]
+    result: _Result
     keys: int
-    scale: float
-    dtype: DType
-    made: str
-    turned: str
-    passed: frozenset[str]
-    factors: Array | None = None
-    masks: tuple[Array, ...] = ()
+    masks: tuple[Array, ...]
+
+    @property
+    def tokens(self) -> list[int]:
+        """Of each operand, those that are nobody's too."""
+        return [_SLOTS * one.rows for one in self.operands]
 
 
 def attend_in_strips(graph: G, net: Net, before: Net) -> G | None:
@@ -71,7 +83,7 @@ def attend_in_strips(graph: G, net: Net, before: Net) -> G | None:
     graph: as `in_strips` made it; net: what `resolve` says of it; before: and of the graph without strips."""
     looking = _Looking(graph, net, before)
     found = [one for node in looking.nodes if (one := looking.attention(node)) is not None]
-    return _Writing(graph, looking, found).graph() if found else None
+    return _Writing(graph, looking, found).write(looking.nodes) if found else None
 
 
 class _Looking:
@@ -114,32 +126,18 @@ class _Looking:
             return None
         operands = [self._tokens(name, head_channels(values, i)) for i, name in enumerate(node.inputs[:3])]
         known = tuple(one for one in operands if one is not None)
-        behind = self._result(node)
-        if len(known) < len(operands) or behind is None:
+        result = self._result(node)
+        if len(known) < len(operands) or result is None:
             return None
-        keys = self.shape(node.inputs[VALUE])[1]
-        found = replace(behind, values=values, operands=known, keys=keys)
-        masks = [self._mask(found, name) for name in node.inputs[3:]]
-        masked = replace(found, masks=tuple(mask for mask in masks if mask is not None))
-        return masked if len(masked.masks) == len(masks) and self._bears(masked) else None
-
-    def _mask(self, one: _Found, name: str) -> Array | None:
-        """[1, queries, 1 or heads * keys] in the order of strips; None for what is no such constant."""
-        array = constant(self.graph, name)
-        heads, queries = int(one.values["heads"]), self.shape(one.node.inputs[QUERY])[1]
-        if array is None:
-            return None
-        four = array.reshape((*(1,) * (4 - array.ndim), *array.shape))
-        if four.shape[0] != 1 or four.shape[1] not in (1, heads):
-            return None
-        whole = np.broadcast_to(four, (*four.shape[:2], queries, one.keys))
-        if whole.size > max(array.size, _MASK):
-            return None
-        rows, key_rows = one.operands[QUERY].rows, one.operands[KEY].rows
-        more = ((0, 0), (0, 0), (0, _SLOTS * rows - queries), (0, _SLOTS * key_rows - one.keys))
-        there = np.pad(whole, more)[0][:, _order(rows)][:, :, _order(key_rows)]
-        made: Array = np.ascontiguousarray(there.swapaxes(0, 1)).reshape(1, _SLOTS * rows, -1)
-        return made
+        queries, keys = (self.shape(node.inputs[i])[1] for i in (QUERY, VALUE))
+        masks = []
+        for array in (constant(self.graph, name) for name in node.inputs[3:]):
+            whole = None if array is None else spread_mask(array, queries, keys)
+            if whole is None or len(whole) > 1:
+                return None
+            masks.append(_in_strips(whole[0], known[QUERY].rows, known[KEY].rows))
+        found = _Found(node, values, known, result, keys, tuple(masks))
+        return found if self._bears(found) else None
 
     def _tokens(self, name: str, columns: Array) -> _Tokens | None:
         """An operand, of which attention reads these columns."""
@@ -193,8 +191,8 @@ class _Looking:
         array = constant(self.graph, node.inputs[1])
         return array.reshape(-1) if array is not None and array.size in (1, array.shape[-1]) else None
 
-    def _result(self, node: LayerNode) -> _Found | None:
-        """What becomes of a result: integers of strips."""
+    def _result(self, node: LayerNode) -> _Result | None:
+        """What becomes of a result, if nothing reads it but what makes integers of strips of it."""
         name, passed = node.outputs[0], []
         joined = self.only_reader(name, "TPU_CONCAT")
         if joined is not None:
@@ -216,42 +214,33 @@ class _Looking:
         small = self.only_reader(name, "TPU_QUANTIZE")
         if small is None:
             return None
-        made = small.outputs[0]
+        made, turned = small.outputs[0], ""
+        passed += [seen.name, small.name]
         turn = self.only_reader(made, "TPU_TURN")
-        if turn is not None and len(self.shape(turn.outputs[0])) != _RANK:  # into a picture
-            turn = None
-        passed += [seen.name, small.name, *([turn.name] if turn is not None else [])]
-        values, turned = self.values(small), turn.outputs[0] if turn is not None else ""
-        given = values["scale"], DType(values["dtype"])
-        return _Found(node, {}, (), 0, *given, made, turned, frozenset(passed), factors)
+        if turn is not None and len(self.shape(turn.outputs[0])) == _RANK:  # not into a picture
+            turned = turn.outputs[0]
+            passed.append(turn.name)
+        values = self.values(small)
+        return _Result(made, values["scale"], DType(values["dtype"]), factors, turned, tuple(passed))
 
     def _bears(self, one: _Found) -> bool:
         """Whether the kernel takes operands of these sizes, and has room for them."""
-        query, key, value = one.operands
+        values, (query, key, value) = one.values, one.operands
+        size, value_size, heads = (int(values[name]) for name in ("size", "value_size", "heads"))
+        made, tokens = heads * value_size, one.tokens
         channels = [self.shape(operand.whole)[2] for operand in one.operands]
-        heads, made = one.values["heads"], one.values["heads"] * one.values["value_size"]
-        tokens = [_SLOTS * operand.rows for operand in one.operands]
-        if key.rows != value.rows or self.shape(one.made)[1] != query.rows:
+        if key.rows != value.rows or self.shape(one.result.made)[1] != query.rows:
             return False
         if one.keys <= tokens[KEY] - key.rows or max(*tokens, *channels, made) > CHANNELS_MAX:
             return False
-        places = [
-            *one.values["from"],
-            *one.values["step"],
-            *channels,
-            *map(one.values.get, ("size", "value_size")),
-        ]
-        if any(place % _SLOTS for place in places):
+        places = (*values["from"], *values["step"], *channels, size, value_size)
+        if any(place % _SLOTS for place in places) or size > CHANNELS_MAX - NPU_NUM:
             return False
-        size, value_size = (int(one.values[name]) for name in ("size", "value_size"))
-        factors = [int(one.values["scale"] != 0)]
-        if one.values["scaled"]:
-            factors += [int(one.values["scales"][head] != 0) for head in range(heads)]
-        if size > CHANNELS_MAX - NPU_NUM or not all(factors):
-            return False
-        own = [head_channels(one.values, i).size for i in (QUERY, KEY, VALUE)]  # of products that are divided
-        rows = max(channels[QUERY], channels[VALUE], own[QUERY] + own[VALUE]) / _SLOTS
-        words = _lines(tokens[QUERY], rows) + _lines(tokens[KEY], rows) + _lines(tokens[QUERY], made / _SLOTS)
+        if values["scale"] == 0 or (values["scaled"] and 0 in values["scales"][:heads]):
+            return False  # keys that are nobody's would weigh as much as the others
+        own = [head_channels(values, i).size for i in (QUERY, KEY, VALUE)]  # of products that are divided
+        row = max(channels[QUERY], channels[VALUE], own[QUERY] + own[VALUE]) / _SLOTS
+        words = _lines(tokens[QUERY], row) + _lines(tokens[KEY], row) + _lines(tokens[QUERY], made / _SLOTS)
         words += _lines(max(channels[KEY], own[KEY]), key.rows) + _lines(NPU_NUM, made)
         words += sum(_lines(tokens[QUERY], mask.shape[2]) for mask in one.masks)
         words += _room(tokens[QUERY], tokens[KEY], size, value_size)
@@ -272,6 +261,16 @@ def _room(queries: int, keys: int, size: int, value: int) -> int:
     return slots * sum(_lines(1, words) for words in parts)
 
 
+def _in_strips(mask: Array, rows: int, key_rows: int) -> Array:
+    """[1, queries, 1 or heads * keys] in the order of strips, of [1 or heads, queries, keys]."""
+    heads, queries, keys = mask.shape
+    whole = np.zeros((heads, _SLOTS * rows, _SLOTS * key_rows), mask.dtype)
+    whole[:, :queries, :keys] = mask
+    there = whole[:, _order(rows)][:, :, _order(key_rows)]
+    made: Array = np.ascontiguousarray(there.swapaxes(0, 1)).reshape(1, _SLOTS * rows, -1)
+    return made
+
+
 def _order(rows: int) -> Array:
     """Which token comes where."""
     order: Array = np.arange(_SLOTS * rows).reshape(_SLOTS, rows).T.reshape(-1)
@@ -285,20 +284,15 @@ class _Writing(Rewritten[G]):
         super().__init__(graph)
         self.looking = looking
         self.found = {one.node.name: one for one in found}
+        self.gone = {name for one in found for name in one.result.passed}
         self.pixels: dict[str, str] = {}  # by the tokens that are turned
         self.turned: dict[str, str] = {}  # by what is turned, byte by byte
 
-    def graph(self) -> G:
-        passed = {name for one in self.found.values() for name in one.passed}
-        for node in self.looking.nodes:
-            with called(node.where):
-                if node.name in self.found:
-                    self._attend(self.found[node.name])
-                elif node.name not in passed:
-                    self.made.add_node(node, node.inputs, node.outputs)
-        for name in self.old.outputs:
-            self.made.add_output(name)
-        return self.made
+    def node(self, node: LayerNode) -> None:
+        if node.name in self.found:
+            self._attend(self.found[node.name])
+        elif node.name not in self.gone:
+            self.keep(node)
 
     def _attend(self, one: _Found) -> None:
         values = one.values
@@ -311,44 +305,33 @@ class _Writing(Rewritten[G]):
             size = [head_size(values, i) for i in (QUERY, KEY, VALUE)]
             first, step = [0, 0, head_count(values, QUERY) * size[QUERY]], size
         inputs = [pixels[i] if i == KEY else self._in_bytes(pixels[i]) for i in (QUERY, KEY, VALUE)]
-        names = one.node.inputs[3:]
-        masks = [
-            self.made.add_const(self.tensor(f"{name}:rows"), mask)
-            for name, mask in zip(names, one.masks, strict=True)
-        ]
-        factors = []
-        if one.factors is not None:
-            rows = np.broadcast_to(one.factors.astype(np.float32), (1, NPU_NUM, len(one.factors)))
-            factors.append(
-                self.made.add_const(self.tensor(f"{one.made}:factors"), np.ascontiguousarray(rows))
-            )
-        shared = {
-            key: values[key] for key in ("heads", "size", "value_size", "shared", "scale", "scaled", "scales")
-        }
-        own = {"from": first, "step": step, "nobody": _SLOTS * one.operands[KEY].rows - one.keys}
-        own |= {"unit": values["unit"], "dtype": int(one.dtype), "result_scale": one.scale}
-        own |= {"masked": len(masks), "evened": len(factors)}
-        inputs += [*masks, *factors]
+        for name, mask in zip(one.node.inputs[3:], one.masks, strict=True):
+            inputs.append(self.made.add_const(self.tensor(f"{name}:rows"), mask))
+        result, title = one.result, one.node.name
+        if result.factors is not None:
+            factors = np.tile(result.factors.astype(np.float32), (1, NPU_NUM, 1))  # in each lane
+            inputs.append(self.made.add_const(self.tensor(f"{result.made}:factors"), factors))
+        own = {name: values[name] for name in _SHARED}
+        own |= {"from": first, "step": step, "nobody": one.tokens[KEY] - one.keys, "unit": values["unit"]}
+        own |= {"masked": len(one.masks), "evened": int(result.factors is not None)}
+        own |= {"dtype": int(result.dtype), "result_scale": result.scale}
         made = self.tensor(f"{one.node.outputs[0]}:rows")
-        self.made.add_tpu_layer("TPU_ATTENTION_INT8", inputs, {**shared, **own}, [made], name=one.node.name)
-        pixel = one.turned or self.tensor(f"{one.made}:pixels")
-        self.add("TPU_TURN_BYTES", made, {}, pixel, f"{one.node.name}:back")
-        if not one.turned:
-            self.add("TPU_TURN", pixel, _PLAIN, one.made, f"{one.node.name}:rows")
+        self.made.add_tpu_layer("TPU_ATTENTION_INT8", inputs, own, [made], name=title)
+        pixel = result.turned or self.tensor(f"{result.made}:pixels")
+        self.add("TPU_TURN_BYTES", made, {}, pixel, f"{title}:back")
+        if not result.turned:
+            self.turn(pixel, result.made, f"{title}:rows")
 
     def _product(self, one: _Found) -> LayerNode | None:
         """What makes queries, keys and values and nothing else, and can be divided."""
-        pixels = {operand.pixels for operand in one.operands}
-        node = self.looking.made_by(min(pixels), "TPU_CONV_INT8") if len(pixels) == 1 else None
-        if node is None or self.values(node)["groups"] != 1:
+        pixels, *others = {operand.pixels for operand in one.operands}
+        node = self.looking.made_by(pixels, "TPU_CONV_INT8")
+        if others or node is None or self.values(node)["groups"] != 1:
             return None
-        behind = {*one.operands[0].way}
-        read = {name for way in self.looking.nodes if way.name in behind for name in way.outputs}
-        read |= {node.outputs[0]}
-        others = (
-            {reader.name for name in read for reader in self.looking.readers[name]} - behind - {one.node.name}
-        )
-        return None if others or read & {*self.old.outputs} else node
+        way = {*one.operands[QUERY].way}
+        read = {pixels} | {name for each in self.looking.nodes if each.name in way for name in each.outputs}
+        readers = {reader.name for name in read for reader in self.looking.readers[name]}
+        return node if readers <= way | {one.node.name} and not read & {*self.old.outputs} else None
 
     def _divided(self, one: _Found, node: LayerNode) -> list[str]:
         """Two products: of queries and values, which are turned while the other one makes keys."""
@@ -371,7 +354,7 @@ class _Writing(Rewritten[G]):
                 small = self.tensor(f"{source}:bytes")
                 self.add("TPU_QUANTIZE", source, {"dtype": int(DType.INT8), "scale": 1.0}, small, small)
             stem = f"{source}:pixels"
-            self.pixels[source] = self.add("TPU_TURN", small, _PLAIN, self.tensor(stem), stem)
+            self.pixels[source] = self.turn(small, self.tensor(stem), stem)
         return self.pixels[source]
 
     def _in_bytes(self, pixels: str) -> str:

@@ -91,11 +91,12 @@ def compile_graph(
             plan, recorded = _planned(net, graph.toolkit, dynamic, opt, issued)
         del turned
     for strips, how, without in _strips(graph, net) if free else ():
-        other = _planned(infer_shapes(strips), graph.toolkit, dynamic, opt, issued)
+        other = _planned(strips, graph.toolkit, dynamic, opt, issued)
         whole, cut = (_cycles(one, issued) for one in (recorded, other[1]))
         notes.append(f"{how}: {cut:,.0f} cycles, {without}: {whole:,.0f}")
         if cut < whole:
             plan, recorded = other
+        del other
     stage = _stage(plan, recorded, graph.toolkit)
     lines = [*log_lines(plan.described, plan.mode, plan.schedule), *notes]
     _say(lines, log, verbose)
@@ -103,14 +104,15 @@ def compile_graph(
     return CompiledNet(graph.name, (stage,), _uses(plan.described), tuple(lines), measured)
 
 
-def _strips(graph: GraphBuilder, net: Net) -> Iterator[tuple[GraphBuilder, str, str]]:
-    """The graph in strips, and with attention on them; what each is called, and what was before."""
+def _strips(graph: GraphBuilder, net: Net) -> Iterator[tuple[Net, str, str]]:
+    """The net in strips, and with attention on them; what each is called, and what was before."""
     strips = in_strips(graph, net)
     if strips is not None:
-        yield strips, "strips of rows in the four slots of words", "pictures in one"
-        attending = attend_in_strips(strips, infer_shapes(strips), net)
+        cut = infer_shapes(strips)
+        yield cut, "strips of rows in the four slots of words", "pictures in one"
+        attending = attend_in_strips(strips, cut, net)
         if attending is not None:
-            yield attending, "attention on strips", "without"
+            yield infer_shapes(attending), "attention on strips", "without"
 
 
 def _planned(

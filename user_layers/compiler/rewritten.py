@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from user_layers.graph import GraphBuilder
 from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net
-from user_layers.net.nodes import LayerNode
+from user_layers.net.nodes import LayerNode, called
 
 G = TypeVar("G", bound=GraphBuilder)
 Array = npt.NDArray[Any]
@@ -36,7 +37,17 @@ def constant(graph: GraphBuilder, name: str) -> Array | None:
     return np.frombuffer(tensor.data, tensor.dtype.numpy_name).reshape(tensor.shape)
 
 
-class Rewritten(Generic[G]):
+_MASK = 1 << 20  # numbers of a mask that is written out although it broadcasts
+
+
+def spread_mask(mask: Array, queries: int, keys: int) -> Array | None:
+    """[1 or batch, 1 or heads, queries, keys], a view of what broadcasts; None where that is much more."""
+    shape = (*(1, 1, 1, 1, *mask.shape)[-4:-2], queries, keys)
+    whole: Array = np.broadcast_to(mask, shape)
+    return whole if whole.size <= max(mask.size, _MASK) else None
+
+
+class Rewritten(ABC, Generic[G]):
     """A graph that is written anew: old with other layers, made so far."""
 
     def __init__(self, graph: G) -> None:
@@ -44,6 +55,23 @@ class Rewritten(Generic[G]):
         self.made: G = graph.without_layers()
         self._tensors = {name for node in graph.nodes for name in node.outputs}
         self._layers = {node.name for node in graph.nodes}
+
+    def write(self, nodes: Iterable[LayerNode]) -> G:
+        """The graph that `node` writes of these layers, with the outputs of the old one."""
+        for node in nodes:
+            with called(node.where):
+                self.node(node)
+        for name in self.old.outputs:
+            self.made.add_output(name)
+        return self.made
+
+    @abstractmethod
+    def node(self, node: LayerNode) -> None:
+        """Write a layer, or what is in its place."""
+
+    def keep(self, node: LayerNode) -> None:
+        """Write a layer as it is."""
+        self.made.add_node(node, node.inputs, node.outputs)
 
     def tensor(self, stem: str) -> str:
         """A name for a tensor that neither graph has."""
@@ -61,6 +89,10 @@ class Rewritten(Generic[G]):
         """A layer of one tensor; its output. title: what its name begins with."""
         self.made.add_tpu_layer(op, [source], values, [output], name=self.title(title))
         return output
+
+    def turn(self, source: str, output: str, title: str) -> str:
+        """A layer that gives rows and columns of a tensor's batches each other's places."""
+        return self.add("TPU_TURN", source, {"height": 0, "width": 0}, output, title)
 
     def part(self, node: LayerNode, axis: int, outputs: Sequence[int], output: str, title: str) -> str:
         """A layer with constants, for some of what it makes: these indices of all constants along an axis."""

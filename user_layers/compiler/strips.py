@@ -332,9 +332,11 @@ class _Writing:
         (name,) = node.outputs
         _, channels, *plane = self._net.tensors[name].shape
         rows = self._rows[name]
+        wide = plane[1:]
         if node.op.op == "TPU_TURN":
-            return dict(zip(("height", "width"), (rows, *plane[1:]) if plane[1:] else (0, 0), strict=True))
-        shape = (_SLOTS, channels, rows, *plane[1:])
+            height, width = (rows, *wide) if wide else (0, 0)
+            return {"height": height, "width": width}
+        shape = (_SLOTS, channels, rows, *wide)
         return {"dims": len(shape), "shape": shape}
 
     def _operand(self, name: str, rows: int, way: _Way) -> str:

@@ -10,18 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from firmware_sim.wire import DType
 from user_layers.compiler.attention_rows import ATTENTION, heads_as_columns
-from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, needed_nodes
+from user_layers.compiler.rewritten import G, Rewritten, constant, is_a, needed_nodes, spread_mask
 from user_layers.graph import GraphBuilder
 from user_layers.graph.shapes import infer_shapes
 from user_layers.net.heads import KEY, QUERY, VALUE, head_channels, head_count, head_size
 from user_layers.net.net import Net
-from user_layers.net.nodes import LayerNode, called
+from user_layers.net.nodes import LayerNode
 
-_MASK = 1 << 20  # numbers of a mask that is less as the model has it
 _OTHERS = (QUERY, VALUE)
 _LOCAL = 4  # dimensions in local memory
 
@@ -49,7 +46,7 @@ def turn_keys(graph: G, net: Net) -> G | None:
         graph, net = columns, infer_shapes(columns)
     nodes = needed_nodes(graph, net)
     found = [one for node in nodes if (one := _attention(graph, net, node)) is not None]
-    return _Writing(graph, net, nodes, found).graph() if found else None
+    return _Writing(graph, net, found).graph(nodes) if found else None
 
 
 def _attention(graph: GraphBuilder, net: Net, node: LayerNode) -> _Attention | None:
@@ -61,11 +58,8 @@ def _attention(graph: GraphBuilder, net: Net, node: LayerNode) -> _Attention | N
         return None
     if any(len(shape) != 3 for shape in shapes[:3]):
         return None
-    for name in node.inputs[3:]:  # a mask
-        array = constant(graph, name)
-        if array is None:
-            return None
-        if _rows_of_mask(array, shapes[QUERY][1], shapes[VALUE][1]).size > max(array.size, _MASK):
+    for array in (constant(graph, name) for name in node.inputs[3:]):  # a mask
+        if array is None or spread_mask(array, shapes[QUERY][1], shapes[VALUE][1]) is None:
             return None
     one = _Attention(node, values, None)
     key = node.inputs[KEY]
@@ -90,20 +84,12 @@ def _divides(graph: GraphBuilder, net: Net, node: LayerNode) -> bool:
     )
 
 
-def _rows_of_mask(mask: Array, queries: int, keys: int) -> Array:
-    """[1 or batch, queries, 1 or heads, keys], a view of what broadcasts."""
-    shape = (*(1, 1, 1, 1, *mask.shape)[-4:-2], queries, keys)
-    whole: Array = np.broadcast_to(mask, shape).swapaxes(1, 2)
-    return whole
-
-
 class _Writing(Rewritten[G]):
     """The graph with the layers that turn."""
 
-    def __init__(self, graph: G, net: Net, nodes: Sequence[LayerNode], found: Sequence[_Attention]) -> None:
+    def __init__(self, graph: G, net: Net, found: Sequence[_Attention]) -> None:
         super().__init__(graph)
         self.net = net
-        self.nodes = nodes
         self.keys: dict[str, str] = {}  # by the attention's name
         self.others: dict[str, str] = {}  # by the tensor that was queries, keys and values
         self.instead = {one.node.name: one for one in found}
@@ -113,24 +99,19 @@ class _Writing(Rewritten[G]):
             if one.product is None:
                 self.behind.setdefault(one.node.inputs[KEY], []).append(one)
 
-    def graph(self) -> G:
+    def graph(self, nodes: Sequence[LayerNode]) -> G:
         for name, found in self.behind.items():
             if name not in self.net.producer:  # an input, or a constant
                 self._turn(name, found)
-        for node in self.nodes:
-            with called(node.where):
-                self._node(node)
-        for name in self.old.outputs:
-            self.made.add_output(name)
-        return self.made
+        return self.write(nodes)
 
-    def _node(self, node: LayerNode) -> None:
+    def node(self, node: LayerNode) -> None:
         if node.name in self.divided:
             self._divide(node, self.divided[node.name])
         elif node.name in self.instead:
             self._attend(self.instead[node.name])
         else:
-            self.made.add_node(node, node.inputs, node.outputs)
+            self.keep(node)
         for name in node.outputs:
             if name in self.behind:
                 self._turn(name, self.behind[name])
@@ -138,9 +119,7 @@ class _Writing(Rewritten[G]):
     def _turn(self, name: str, found: Sequence[_Attention]) -> None:
         turned = self._turned_already(name)
         if turned is None:
-            plain = {"height": 0, "width": 0}
-            title = f"{found[0].node.name}:keys"
-            turned = self.add("TPU_TURN", name, plain, self.tensor(f"{name}:turned"), title)
+            turned = self.turn(name, self.tensor(f"{name}:turned"), f"{found[0].node.name}:keys")
         self.keys.update((one.node.name, turned) for one in found)
 
     def _turned_already(self, name: str) -> str | None:
@@ -172,9 +151,10 @@ class _Writing(Rewritten[G]):
         queries, keys = (self.net.tensors[node.inputs[i]].shape[1] for i in (QUERY, VALUE))
         for i, name in enumerate(inputs[3:], 3):
             mask = constant(self.old, name)
-            assert mask is not None  # _attention asked
-            whole = _rows_of_mask(mask, queries, keys)
-            rows = whole.reshape(*whole.shape[:2], -1)
+            whole = None if mask is None else spread_mask(mask, queries, keys)
+            assert whole is not None  # _attention asked
+            rows = whole.swapaxes(1, 2)
+            rows = rows.reshape(*rows.shape[:2], -1)
             inputs[i] = self.made.add_const(self.tensor(f"{name}:rows"), rows)
         values |= {"turned": 1, "from": first, "step": step}
         self.made.add_tpu_layer(node.op.op, inputs, values, node.outputs, name=node.name)

@@ -20,12 +20,9 @@ def products(net: Net, node: LayerNode) -> int:
         return math.prod(shapes[0]) * math.prod(shapes[1][1:])
     if op == "TPU_MATMUL":
         return made * _summed(shapes[0], shapes[1], net.tensors[node.outputs[0]].shape)
-    if op == "TPU_ATTENTION":
+    if op in ("TPU_ATTENTION", "TPU_ATTENTION_INT8"):
         size, value = (int(number) for number in struct.unpack_from("<ii", node.param, 4))
         return made // value * shapes[2][-2] * (size + value)
-    if op == "TPU_ATTENTION_INT8":
-        size, value = (int(number) for number in struct.unpack_from("<ii", node.param, 4))
-        return made // value * shapes[2][1] * (size + value)
     if op == "TPU_RECURRENT":  # states times weights, [.., states, columns of a lane], however many
         weights = (math.prod(shape) for shape in shapes[1:] if len(shape) == _STORED)
         steps, _, batch, _ = net.tensors[node.outputs[0]].shape

@@ -29,9 +29,10 @@ void bm_power(local_addr_t y, local_addr_t x, local_addr_t t, int scale, const d
 
 /* y = e^x and y = e^(2 x), the square of e^x so that all exponents are reached; x is overwritten */
 void bm_exp(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
+void bm_exp_twice(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
+
 /* y = e^x of what is at most 0, and 1 of anything above; x is overwritten */
 void bm_exp_below_0(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
-void bm_exp_twice(local_addr_t y, local_addr_t x, local_addr_t t, const dim4 *s);
 
 /* y = e^x for x at most 0; x is overwritten. Few words of a lane: a series of the chip and its table of powers, which
  * take fewer commands and more cycles. */
