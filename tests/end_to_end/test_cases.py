@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import distributed
 import pytest
 
 import user_layers
@@ -62,6 +63,16 @@ def test_a_dask_worker_that_is_killed(dask: Cluster, tmp_path: Path) -> None:
     assert set(done) == set(range(40)) and max(done.values()) <= 2
     alive = {int(path.suffix[1:]) for path in tmp_path.glob("opened.*")} - {victim}
     assert {int(path.suffix[1:]) for path in tmp_path.glob("closed.*")} == alive and alive
+
+
+def test_what_dask_forgets_is_asked_for_again(dask: Cluster, tmp_path: Path) -> None:
+    """As it does at times with what a worker had done that died; here another client makes it."""
+    results = hand_out(squares, (tmp_path, 0.1), range(12), Where(dask=dask.address))
+    found = [next(results)]
+    with distributed.Client(dask.address, set_as_default=False) as other:
+        keys = other.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.tasks])
+        other.cancel([distributed.Future(key, other) for key in keys if key.count("-") == 2], force=True)
+        assert found + list(results) == WANTED[:12]
 
 
 def test_a_case_that_fails_on_dask(dask: Cluster, tmp_path: Path) -> None:

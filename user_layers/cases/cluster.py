@@ -25,6 +25,7 @@ Result = TypeVar("Result")
 
 _CONNECTING = 10.0  # seconds for the scheduler's first answer
 _WORKERS = 60.0  # seconds in which there may be no worker
+_AGAIN = 3  # times that a case is handed out once more
 _LOOK = 2.0  # seconds between two looks at who works
 
 
@@ -78,21 +79,35 @@ def _results(
     words: tuple[Any, ...],
     cases: Iterable[Case],
 ) -> Iterator[Result]:
+    from distributed.client import FutureCancelledError
+
     _wait_for_workers(client)
     shared = client.scatter(words, broadcast=True, hash=False)
     order: InOrder[Result] = InOrder()
     ready: queue.SimpleQueue[Future] = queue.SimpleQueue()
-    waiting: set[Future] = set()  # without being held a future is cancelled
+    waiting: dict[Future, tuple[int, Case, int]] = {}  # without being held a future is cancelled
+
+    def submit(number: int, case: Case, again: int) -> None:
+        key = f"{run}-{number}-{again}"
+        future = client.submit(do, run, open_, shared, number, case, key=key, pure=False)
+        waiting[future] = number, case, again
+        future.add_done_callback(ready.put)
 
     def one() -> Iterator[Result]:
         future = _next(client, ready)
-        waiting.discard(future)
-        return order.of([future.result()])
+        number, case, again = waiting.pop(future)
+        try:
+            done = [future.result()]
+        except FutureCancelledError:
+            # By nobody: the scheduler forgets some that a worker had done when it died.
+            if client.status != "running" or again == _AGAIN:
+                raise
+            submit(number, case, again + 1)
+            done = []
+        return order.of(done)
 
     for number, case in enumerate(cases):
-        future = client.submit(do, run, open_, shared, number, case, key=f"{run}-{number}", pure=False)
-        waiting.add(future)
-        future.add_done_callback(ready.put)
+        submit(number, case, 0)
         if len(waiting) >= AHEAD * max(1, sum(client.nthreads().values())):
             yield from one()
     while waiting:
