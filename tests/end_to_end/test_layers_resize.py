@@ -13,7 +13,8 @@ from firmware_sim.errors import TpulayerError, UsageError
 from tests.support.examples import examples
 from tests.support.layer_checks import Array
 from tpulayer import Graph
-from user_layers.onnx.resize import Resize
+from user_layers.graph import BINARY_ADD, BINARY_MUL
+from user_layers.onnx.resize import Resize, windows
 from user_layers.toolkit import Toolkit
 
 FEW = examples(20)
@@ -101,6 +102,97 @@ def test_smaller_input(toolkit: Toolkit) -> None:
     indices, weights = Resize(8, 16, mode="linear").taps()
     y = resized(toolkit, x, 2, indices, weights, compiled=(4, 70, 8, 9), dynamic=True)
     assert np.array_equal(y, expected(x, 2, indices, weights))
+
+
+# ---- in local memory ----
+
+
+def between(
+    toolkit: Toolkit, x: Array, axis: int, plan: Resize, *, opt: int, dynamic: bool, less: int = 0
+) -> str:
+    """2 x, resized, and 1 more, compiled for `less` elements more along what is not resized; the log, too."""
+    indices, weights = plan.taps()
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", tuple(n + (less if d > 1 and d != axis else 0) for d, n in enumerate(x.shape)))
+    graph.add_const("indices", indices)
+    graph.add_const("weights", weights)
+    twice = graph.add_const_binary_layer("x", 2.0, "twice", BINARY_MUL)
+    param = {"axis": axis, **windows(indices, x.shape[axis])}
+    graph.add_tpu_layer("TPU_RESIZE", [twice, "indices", "weights"], param, ["y"])
+    graph.add_const_binary_layer("y", 1.0, "last", BINARY_ADD)
+    lines: list[str] = []
+    graph.compile(opt=opt, dynamic=dynamic, log=lines.append)
+    want = expected(2 * x, axis, indices, weights) + np.float32(1)
+    (y,) = graph.run({"x": x})
+    assert np.array_equal(y, want)
+    return "\n".join(lines)
+
+
+@examples(25)
+@given(
+    shape=st.tuples(
+        st.integers(1, 3), st.sampled_from([1, 3, 64, 70, 130]), st.integers(1, 30), st.integers(1, 30)
+    ),
+    length=st.integers(1, 70),
+    mode=st.sampled_from(["nearest", "linear", "cubic"]),
+    coordinates=st.sampled_from(["half_pixel", "align_corners", "asymmetric"]),
+    antialias=st.booleans(),
+    dynamic=st.booleans(),
+    data=st.data(),
+)
+def test_in_groups(
+    toolkit: Toolkit,
+    shape: tuple[int, ...],
+    length: int,
+    mode: str,
+    coordinates: str,
+    antialias: bool,
+    dynamic: bool,
+    data: st.DataObject,
+) -> None:
+    """Along any axis of pictures, and of rows; every way to say where the elements lie."""
+    shape = data.draw(st.sampled_from([shape, shape[:3]]))
+    axis = data.draw(st.integers(2, len(shape) - 1))
+    plan = Resize(
+        shape[axis], length, mode=mode, coordinates=coordinates, antialias=antialias and mode != "nearest"
+    )
+    assume(plan.taps()[0].shape[0] <= 64)
+    less = data.draw(st.integers(0, 3)) if dynamic else 0
+    log = between(toolkit, normal(shape), axis, plan, opt=1, dynamic=dynamic, less=less)
+    assert any("RESIZE" in line and "local" in line for line in log.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "length", "mode", "cut"),
+    [
+        ((1, 64, 150, 141), 2, 300, "linear", "over h"),
+        ((1, 64, 300, 131), 2, 333, "cubic", "over h"),
+        ((2, 64, 130, 131), 2, 70, "linear", "over n"),
+        ((1, 64, 130, 131), 3, 333, "cubic", "over h"),
+        ((1, 64, 3, 9000), 3, 18_500, "linear", "over w"),
+        ((1, 64, 1, 60_000), 3, 30_100, "linear", "over w"),
+    ],
+)
+def test_tiles(toolkit: Toolkit, shape: tuple[int, ...], axis: int, length: int, mode: str, cut: str) -> None:
+    plan = Resize(shape[axis], length, mode=mode)
+    assert cut in between(toolkit, normal(shape), axis, plan, opt=2, dynamic=False)
+    between(toolkit, normal(shape), axis, plan, opt=2, dynamic=True, less=1)
+
+
+def test_what_windows_may_say(toolkit: Toolkit) -> None:
+    """Every index lies in its window, and no less will do."""
+    x, (indices, weights) = normal((1, 2, 9, 3)), Resize(9, 20, mode="linear").taps()
+    right = windows(indices, 9)
+    assert right == {"numerator": 9, "denominator": 20, "low": -1, "reach": 3}
+    for change in ({"low": 0}, {"reach": 2}, {"reach": 0}, {"denominator": -20}, {"numerator": -9}):
+        graph = Graph(name="net", toolkit=toolkit)
+        graph.add_input("x", x.shape)
+        graph.add_const("indices", indices)
+        graph.add_const("weights", weights)
+        param = {"axis": 2, **right, **change}
+        with pytest.raises(TpulayerError, match=r"TPU_RESIZE.*shape function"):
+            graph.add_tpu_layer("TPU_RESIZE", ["x", "indices", "weights"], param, ["y"])
+            graph.compile()
 
 
 def test_what_is_impossible(toolkit: Toolkit) -> None:

@@ -22,7 +22,7 @@ from user_layers.bmcompiler.calls import (
     vendor_spread,
 )
 from user_layers.bmcompiler.session import BMCompiler
-from user_layers.onnx.resize import Resize, upsampling
+from user_layers.onnx.resize import Resize, upsampling, windows
 
 ConvWeights = Annotated[ArrayLike, Floats("output_shape[1]", "input_shape[1]", "kh", "kw", per="groups")]
 OutputBias = Annotated[ArrayLike | None, Floats("output_shape[1]", when="have_bias")]
@@ -236,9 +236,9 @@ def _resize(p: BMCompiler, x: Input, y: Output, *, coordinates: str, mode: str) 
         gathered = plan.gathered()
         constants = list(plan.taps()) if gathered is None else [gathered]
         names = [made, *(p.const(values, f"{output}:taps") for values in constants)]
-        op, param = (
-            ("TPU_RESIZE", {"axis": d}) if gathered is None else ("TPU_GATHER", {"axis": d, "scalar": 0})
-        )
+        op, param = "TPU_GATHER", {"axis": d, "scalar": 0}
+        if gathered is None:
+            op, param = "TPU_RESIZE", {"axis": d, **windows(constants[0], shape[d])}
         if d == steps[-1]:
             p.layer(op, names, param, output, [wanted])
         else:

@@ -18,7 +18,18 @@ from user_layers.compiler.tiles import split_shape
 # functions bear what a stride leaves over.
 _WINDOWS = frozenset(
     f"TPU_{name}"
-    for name in ("CONV", "CONV_INT8", "DECONV", "MATMUL", "PAD", "POOL", "POOL_INT8", "UNFOLD", "UPSAMPLE")
+    for name in (
+        "CONV",
+        "CONV_INT8",
+        "DECONV",
+        "MATMUL",
+        "PAD",
+        "POOL",
+        "POOL_INT8",
+        "RESIZE",
+        "UNFOLD",
+        "UPSAMPLE",
+    )
 )
 _ASKED = 4096  # smaller tiles of a layer of the user's, at most, for which its descriptor is asked
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firmware_sim.errors import UsageError
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Array, Node
-from user_layers.onnx.resize import Resize, upsampling
+from user_layers.onnx.resize import Resize, upsampling, windows
 
 
 @converts("Resize", "Upsample")
@@ -42,7 +42,7 @@ def resize(to: Lowering, node: Node) -> None:
             param = {"axis": axis, "scalar": 0}
         else:
             op, constants = "TPU_RESIZE", list(plan.taps())
-            param = {"axis": axis}
+            param = {"axis": axis, **windows(constants[0], extents[axis])}
             to.need_float(node.inputs[0])
         names = [tensor, *(to.add_const(values, f"{node.outputs[0]}:taps") for values in constants)]
         if number + 1 == len(steps):

@@ -5,6 +5,7 @@ Coordinates are computed in float32, as onnxruntime does, so that borders fall t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -157,6 +158,23 @@ class Resize:
         far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
         result: Array = np.where(d <= 1, near, np.where(d < 2, far, 0))
         return result
+
+
+def windows(indices: Array, extent: int) -> dict[str, int]:
+    """Parameters of TPU_RESIZE beside the axis: where the elements lie that indices [taps, length] read.
+
+    They are the `reach` elements from floor(i * numerator / denominator) + low on; extent: of what is read.
+    """
+    length = indices.shape[1]
+    common = math.gcd(extent, length)
+    spread = indices - np.arange(length, dtype=np.int64) * extent // length
+    low = int(spread.min())
+    return {
+        "numerator": extent // common,
+        "denominator": length // common,
+        "low": low,
+        "reach": int(spread.max()) - low + 1,
+    }
 
 
 _MOST_TIMES = 64  # of TPU_UPSAMPLE

@@ -11,16 +11,43 @@
  */
 #include "bm_layer_local.h"
 #include "bm_layer_move.h"
+#include "bm_layer_rows.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
 
 #define MOST_TAPS 64
+#define AT_ONCE 16 /* elements of a lane that an instruction computes at a time */
 #define LONGEST (CHIP_EXTENT_MAX / 2 + 1) /* elements of a tile along a dimension */
 
 __BM_PARAM__(TPU_RESIZE)
 typedef struct {
     int axis; /* negative counts from the end */
+    int numerator, denominator; /* For tiles in local memory: element i of y reads elements of x from */
+    int low, reach;             /* floor(i * numerator / denominator) + low on, fewer than reach behind; */
+                                /* denominator 0: this is not said */
 } tpu_resize_param_t;
+
+/* The last two dimensions; the compiler may put others of extent 1 before them. */
+static void extents_of(const tpu_tensor_t *list, int *taps, int *length) {
+    *taps = list->shape[list->dims - 2];
+    *length = list->shape[list->dims - 1];
+}
+
+static bool is_list(const tpu_tensor_t *list) {
+    return list->dims >= 2 && list->elem_num == list->shape[list->dims - 2] * list->shape[list->dims - 1];
+}
+
+/* Whether the indices are where the parameters say. */
+static bool in_reach(const tpu_resize_param_t *p, const int *indices, int taps, int length) {
+    if (p->denominator == 0) return true;
+    if (p->denominator < 0 || p->numerator < 0 || p->reach < 1) return false;
+    for (int i = 0; i < length; i++) {
+        const long long first = (long long)i * p->numerator / p->denominator + p->low;
+        for (int t = 0; t < taps; t++)
+            if (indices[t * length + i] < first || indices[t * length + i] >= first + p->reach) return false;
+    }
+    return true;
+}
 
 __BM_SHAPE__(TPU_RESIZE)
 int resize_shape(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
@@ -29,14 +56,16 @@ int resize_shape(const void *param, const int param_size, const tpu_tensor_t *in
     const tpu_resize_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0], *indices = &in_tensors[1], *weights = &in_tensors[2];
     const int axis = bm_layer_axis(p->axis, (int)in->dims);
-    if (axis < 0 || indices->dims != 2 || weights->dims != 2) return BM_LAYER_PARAM_INVALID;
+    if (axis < 0 || indices->dims != 2 || !is_list(weights)) return BM_LAYER_PARAM_INVALID;
     if (in->dtype != DTYPE_FP32 || weights->dtype != DTYPE_FP32 || indices->dtype != DTYPE_INT32)
         return BM_LAYER_NOT_SUPPORTED;
     if (indices->shape[0] > MOST_TAPS || indices->host_data == NULL) return BM_LAYER_NOT_SUPPORTED;
-    for (int d = 0; d < 2; d++)
-        if (indices->shape[d] != weights->shape[d]) return BM_LAYER_PARAM_INVALID;
+    int taps, length;
+    extents_of(weights, &taps, &length);
+    if (indices->shape[0] != taps || indices->shape[1] != length) return BM_LAYER_PARAM_INVALID;
     for (int i = 0; i < indices->elem_num; i++)
         if (indices->host_data[i] < 0 || indices->host_data[i] >= in->shape[axis]) return BM_LAYER_PARAM_INVALID;
+    if (!in_reach(p, indices->host_data, taps, length)) return BM_LAYER_PARAM_INVALID;
     bm_output_like(&out_tensors[0], in, (int)in->dims);
     for (int d = 0; d < (int)in->dims; d++) out_tensors[0].shape[d] = d == axis ? indices->shape[1] : in->shape[d];
     return BM_LAYER_OK;
@@ -83,35 +112,62 @@ static bool place(const job *j, tile *p) {
 
 /* ---- one tile ---- */
 
-/* part[i] = x[index[i]] along the axis, run by run. */
-static void choose(const tile *p, const int *index) {
-    for (int i = 0; i < p->length;) {
-        const bm_runs r = bm_runs_of(bm_order_at, index, i, p->length, false);
-        const local_addr_t to = p->part + 4u * (local_addr_t)(i * p->columns);
-        const local_addr_t from = p->in + 4u * (local_addr_t)((index[i] - p->low) * p->columns);
-        dim4 shape = {r.repeats, p->lanes, r.length, p->columns};
-        dim4 dst = {r.length * p->columns, 0, p->columns, 1}, src = {r.again * p->columns, 0, r.step * p->columns, 1};
-        if (p->rows > 1) { /* of one column: h is free for them */
-            shape = (dim4){r.repeats, p->lanes, p->rows, r.length};
-            dst = (dim4){r.length, 0, p->length, 1};
-            src = (dim4){r.again, 0, p->extent, r.step};
-        }
-        okk_bdc_32bit_cpy(to, from, &shape, &dst, &src);
-        i += r.length * r.repeats;
+/* Elements [first, first + length) along the axis of a tile of y in local memory, with `rows` before and `columns`
+ * behind them; one of both is 1. Of x it has the elements from `low` on. part: room like that of out; weights: of each
+ * tap a line, in every lane. Strides are in words. */
+typedef struct {
+    local_addr_t out, part, in, weights;
+    const int *indices;
+    int all; /* of the indices of a tap */
+    int taps, first, length, low;
+    int lanes, rows, columns;
+    int to_lane, to_row, from_lane, from_row, from_step; /* along the axis, y lies dense */
+} line_work;
+
+/* Products of the repeats of a run, which one command has as batches or as the dimension that the others leave. */
+static void multiply_run(const line_work *f, local_addr_t to, const bm_runs *r, int t, int i) {
+    const int at = f->indices[t * f->all + f->first + i];
+    const local_addr_t y = to + 4u * (local_addr_t)(i * f->columns);
+    const local_addr_t x = f->in + 4u * (local_addr_t)((at - f->low) * f->from_step);
+    const local_addr_t w = f->weights + 4u * (local_addr_t)(t * local_line(f->length) + i);
+    const int others = f->rows * f->columns, pixels = AT_ONCE;
+    const bool along = r->repeats * divide_up(r->length * others, pixels) <=
+                       r->length * divide_up(r->repeats * others, pixels); /* the run within a batch */
+    const int batches = along ? r->repeats : r->length, count = along ? r->length : r->repeats;
+    const int far = along ? r->length : 1, near = along ? 1 : r->length;
+    const int jump = (along ? r->again : r->step) * f->from_step, step = (along ? r->step : r->again) * f->from_step;
+    if (f->rows > 1) {
+        const dim4 shape = {batches, f->lanes, f->rows, count}, dst = {far, f->to_lane, f->to_row, near};
+        const dim4 src = {jump, f->from_lane, f->from_row, step}, weight = {far, 0, 0, near};
+        okk_bdc_mul(y, x, w, &shape, &dst, &src, &weight);
+    } else {
+        const dim4 shape = {batches, f->lanes, count, f->columns};
+        const dim4 dst = {far * f->columns, f->to_lane, near * f->columns, 1};
+        const dim4 src = {jump, f->from_lane, step, 1}, weight = {far, 0, near, 0};
+        okk_bdc_mul(y, x, w, &shape, &dst, &src, &weight);
     }
 }
 
-static void compute(const job *j, const tile *p) {
-    const bool rows = p->rows > 1;
-    const dim4 shape = {1, p->lanes, rows ? p->rows : p->length, rows ? p->length : p->columns};
-    const dim4 dense = {0, 0, shape.w, 1};
-    const dim4 weight = {0, 0, rows ? 0 : 1, rows ? 1 : 0};
-    for (int t = 0; t < j->taps; t++) {
-        const local_addr_t w = p->weights + 4u * (local_addr_t)(t * local_line(p->length));
-        choose(p, j->indices + t * j->length + p->first);
-        okk_bdc_mul(t == 0 ? p->out : p->part, p->part, w, &shape, &dense, &dense, &weight);
-        if (t > 0) okk_bdc_add(p->out, p->out, p->part, &shape, &dense, &dense, &dense);
+static void compute(const line_work *f) {
+    const dim4 whole = {1, f->lanes, f->rows, f->length * f->columns};
+    for (int t = 0; t < f->taps; t++) {
+        const local_addr_t to = t == 0 ? f->out : f->part;
+        const int *index = f->indices + t * f->all + f->first;
+        for (int i = 0; i < f->length;) {
+            const bm_runs r = bm_runs_of(bm_order_at, index, i, f->length, false);
+            multiply_run(f, to, &r, t, i);
+            i += r.length * r.repeats;
+        }
+        if (t > 0) okk_bdc_add(f->out, f->out, f->part, &whole, NULL, NULL, NULL);
     }
+}
+
+/* The work on a tile of the global function, whose lanes lie dense; a lane's elements are rows or columns. */
+static line_work work_of(const job *j, const tile *p) {
+    return (line_work){.out = p->out, .part = p->part, .in = p->in, .weights = p->weights, .indices = j->indices,
+                       .all = j->length, .taps = j->taps, .first = p->first, .length = p->length, .low = p->low,
+                       .lanes = p->lanes, .rows = p->rows, .columns = p->columns,
+                       .to_row = p->length * p->columns, .from_row = p->extent * p->columns, .from_step = p->columns};
 }
 
 static void load_weights(const job *j, const tile *p) {
@@ -123,13 +179,14 @@ static void load_weights(const job *j, const tile *p) {
 
 /* The numbers [at, at + lanes * rows) of outer. */
 static void run_tile(const job *j, const tile *p, int at) {
+    const line_work work = work_of(j, p);
     const long long in = (long long)j->extent * j->inner, out = (long long)j->length * j->inner;
     if (p->rows > 1) {
         const dim4 load = {1, p->lanes, p->rows, p->extent}, store = {1, p->lanes, p->rows, p->length};
         const dim4 from = {0, (int)in * p->rows, (int)in, 1}, to = {0, (int)out * p->rows, (int)out, 1};
         const dim4 local_in = {0, 0, p->extent, 1}, local_out = {0, 0, p->length, 1};
         okk_gdma_32bit_cpy_S2L(p->in, j->x + 4ull * (u64)(at * in + p->low), &load, &local_in, &from);
-        compute(j, p);
+        compute(&work);
         okk_gdma_32bit_cpy_L2S(j->y + 4ull * (u64)(at * out + p->first), p->out, &store, &to, &local_out);
         return;
     }
@@ -137,7 +194,7 @@ static void run_tile(const job *j, const tile *p, int at) {
     const dim4 from = {0, (int)in, j->inner, 1}, to = {0, (int)out, j->inner, 1}, local = {0, 0, p->columns, 1};
     okk_gdma_32bit_cpy_S2L(p->in, j->x + 4ull * (u64)(at * in + (long long)p->low * j->inner + p->column), &load,
                            &local, &from);
-    compute(j, p);
+    compute(&work);
     okk_gdma_32bit_cpy_L2S(j->y + 4ull * (u64)(at * out + (long long)p->first * j->inner + p->column), p->out, &store,
                            &to, &local);
 }
@@ -210,5 +267,39 @@ int resize_global(const void *param, const int param_size, const tpu_tensor_t *i
         first += part.length;
     }
     okk_poll();
+    return BM_LAYER_OK;
+}
+
+/* ---- local: x and y lie aligned; along h, or along w with as many rows ---- */
+
+__BM_LOCAL__(TPU_RESIZE)
+int resize_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                 u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_size, (void)out_num;
+    const tpu_resize_param_t *p = param;
+    const tpu_tensor_t *in = &in_tensors[0], *out = &out_tensors[0];
+    const int axis = bm_layer_axis(p->axis, (int)in->dims);
+    int a[4] = {1, 1, 1, 1}, b[4] = {1, 1, 1, 1}, behind[4] = {0}; /* behind: where y begins in x */
+    for (int d = 0; d < (int)in->dims; d++) {
+        a[d] = in->slice_shape[d];
+        b[d] = out->slice_shape[d];
+        behind[d] = d == axis ? 0 : out->processed[d] - in->processed[d];
+    }
+    const int to_lane = local_line(b[2] * b[3]), from_lane = local_line(a[2] * a[3]), at = out->processed[axis];
+    line_work f = {.indices = in_tensors[1].host_data, .first = at, .length = b[axis], .low = in->processed[axis],
+                   .lanes = b[1], .rows = axis == 3 ? b[2] : 1, .columns = axis == 3 ? 1 : b[3],
+                   .to_lane = to_lane, .to_row = b[3], .from_lane = from_lane, .from_row = a[3],
+                   .from_step = axis == 3 ? 1 : a[3], .weights = (local_addr_t)buffer_offset};
+    extents_of(&in_tensors[2], &f.taps, &f.all);
+    f.part = f.weights + 4u * (local_addr_t)(f.taps * local_line(f.length));
+    for (int t = 0; t < f.taps; t++)
+        bm_spread_row(f.weights + 4u * (local_addr_t)(t * local_line(f.length)),
+                      (local_addr_t)in_tensors[2].addr + 4u * (local_addr_t)(t * f.all + at),
+                      smaller(b[1], CHIP_NPU_NUM), f.length);
+    for (int n = 0; n < b[0]; n++) {
+        f.out = (local_addr_t)out->addr + 4u * (local_addr_t)(n * local_slots(b[1]) * to_lane);
+        f.in = (local_addr_t)in->addr + 4u * (local_addr_t)(n * local_slots(a[1]) * from_lane + behind[2] * a[3] + behind[3]);
+        compute(&f);
+    }
     return BM_LAYER_OK;
 }
