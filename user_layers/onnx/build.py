@@ -110,6 +110,8 @@ def build(
     wanted, empty = _part_outputs(model, allow_empty)
     opened = toolkit or Toolkit()
 
+    known = {*ranges, *(int8.table.ranges if int8 else ())} if int8 or ranges else None
+
     def new_graph() -> GraphBuilder:
         return graph_type(name=name, toolkit=opened)
 
@@ -119,7 +121,7 @@ def build(
         for plain in (False, True):
             # Behind all that makes shapes and constants known, because converters ask for both. It fuses and
             # writes out in turn: a node without a layer may get some, and only then its neighbours can fuse.
-            survey = survey_layers(model, new_graph, functions, cpu=cpu, plain=plain)
+            survey = survey_layers(model, new_graph, functions, cpu=cpu, plain=plain, ranges=known)
             # Behind the survey, which made all shapes known that can be.
             varying = largest_shapes(survey.model)
             # Behind the survey, which says why nodes cannot run on the TPU and what the layers read.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from firmware_sim.errors import CompileError
 from user_layers.graph import GraphBuilder
@@ -18,6 +19,7 @@ from user_layers.onnx.counts import count_in_floats
 from user_layers.onnx.cuts_first import cut_before_functions, cut_before_transposes
 from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.einsum import write_einsum
+from user_layers.onnx.enlarged import convolve_before_enlarging
 from user_layers.onnx.expand import Expansion
 from user_layers.onnx.flattened import keep_tokens
 from user_layers.onnx.fold import fold_constants
@@ -78,25 +80,27 @@ def survey_layers(
     *,
     cpu: bool = True,
     plain: bool = False,
+    ranges: Collection[str] | None = None,
 ) -> Survey:
     """Try a layer for each node of the fused model. Where nodes have none and ONNX defines them by others,
     the model is taken from before fusing, with these written out, folded and fused again.
 
     graph: makes an empty graph for each try. cpu: nodes may be without a layer; otherwise they are a NoLayers
-    that names each. plain: only operations that the host has, too.
+    that names each. plain: only operations that the host has, too. ranges: tensors whose ranges are known
+    where the net shall be in integers; what has none would stay in fp32.
     """
     given = model
     model = count_in_floats(model)  # before fusing, for what it writes is floats as any
     # Before all that looks for products.
     model = unfold_by_convolution(multiply_computed_kernels(write_einsum(write_spectra(model))))
     expansion = Expansion(model)
-    passes = fuse_affine if plain else _layered
+    passes = fuse_affine if plain else partial(_layered, ranges=ranges)
     lowering = Lowering(passes(model), graph(), custom)
     refused = lowering.survey()
     tried = lowering.model.nodes
     if is_beyond_host(tried[i] for i in refused):
         # What has no layer as one node may have some as it was written; the host knows only that.
-        return survey_layers(given, graph, custom, cpu=cpu, plain=True)
+        return survey_layers(given, graph, custom, cpu=cpu, plain=True, ranges=ranges)
     while refused and expansion.review(lowering.model, refused):
         written = fold_constants(infer_values(expansion.written_out()))
         lowering = Lowering(passes(written), graph(), custom)
@@ -114,7 +118,7 @@ def is_beyond_host(nodes: Iterable[Node]) -> bool:
     return any(node.domain == DOMAIN and not is_written_out(node) for node in nodes)
 
 
-def _layered(model: Model) -> Model:
+def _layered(model: Model, ranges: Collection[str] | None) -> Model:
     """The model in operations as the layers are: what one layer does is one node."""
     # Nothing looks through repetitions, so they go first; then pixels: what they are subtracted from and
     # multiplied by keeps its bits. Tokens have a dimension of their own for all that follows. Heads are
@@ -134,7 +138,8 @@ def _layered(model: Model) -> Model:
     # Behind biases and factors, which then are parts too; before products become convolutions.
     model = split_products(cut_before_functions(fuse_columns(fuse_bias(model))))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
-    return _whole(fuse_affine(turn_tokens(turn_narrow(join_rows(merge_dimensions(channels_stay(model)))))))
+    model = fuse_affine(turn_tokens(turn_narrow(join_rows(merge_dimensions(channels_stay(model))))))
+    return _whole(convolve_before_enlarging(model, ranges))  # with weights as they are in the end
 
 
 def _whole(model: Model) -> Model:
