@@ -1,10 +1,13 @@
-"""ONNX Resize and Upsample: one axis after the other."""
+"""ONNX Resize and Upsample, and other weighted sums of pixels: one axis after the other."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from firmware_sim.errors import UsageError
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Array, Node
+from user_layers.onnx.pixel_sums import PIXEL_SUMS
 from user_layers.onnx.resize import Resize, upsampling, windows
 
 
@@ -49,6 +52,27 @@ def resize(to: Lowering, node: Node) -> None:
             to.simple(op, node, names, param)
         else:
             tensor = to.between(op, node, names, param)
+
+
+@converts(PIXEL_SUMS)
+def pixel_sums(to: Lowering, node: Node) -> None:
+    """Rows, then columns: the numbers of each that are not 0 as taps."""
+    to.need_float(node.inputs[0])
+    tensor = to.tensor(node.inputs[0])
+    for axis, name in ((2, node.inputs[1]), (3, node.inputs[2])):
+        matrix = to.known(node, axis - 1)
+        assert matrix is not None  # the pass that made the node made this
+        taps = int(np.count_nonzero(matrix, 1).max())
+        indices = np.argsort(matrix == 0, 1, kind="stable")[:, :taps].T.astype(np.int32)
+        counts = np.count_nonzero(matrix, 1)
+        indices = np.where(np.arange(taps)[:, None] < counts, indices, indices[0])  # others weigh nothing
+        weights = np.where(np.arange(taps)[:, None] < counts, np.take_along_axis(matrix.T, indices, 0), 0)
+        param = {"axis": axis, **windows(indices, matrix.shape[1])}
+        consts = [to.add_const(values, f"{name}:taps") for values in (indices, weights.astype(np.float32))]
+        if axis == 3:
+            to.simple("TPU_RESIZE", node, [tensor, *consts], param)
+        else:
+            tensor = to.between("TPU_RESIZE", node, [tensor, *consts], param)
 
 
 def _at(values: Array | None, index: int) -> float | None:

@@ -38,6 +38,7 @@ from user_layers.onnx.parts import split_convolutions
 from user_layers.onnx.patterns import OF_ROWS, fuse_patterns
 from user_layers.onnx.phases import split_phases
 from user_layers.onnx.picked import pick_channels
+from user_layers.onnx.pixel_sums import sum_pixels
 from user_layers.onnx.pixels import take_pixels
 from user_layers.onnx.places import put_places_first
 from user_layers.onnx.proto import is_written_out
@@ -124,7 +125,8 @@ def _layered(model: Model, ranges: Collection[str] | None) -> Model:
     # multiplied by keeps its bits. Tokens have a dimension of their own for all that follows. Heads are
     # turned by products before attention follows them back to theirs; what is stacked otherwise is put in
     # order.
-    model = keep_tokens(put_places_first(nest_concatenations(take_pixels(without_repeats(model)))))
+    model = sum_pixels(without_repeats(model))
+    model = keep_tokens(put_places_first(nest_concatenations(take_pixels(model))))
     # Queries, keys and values lie apart before that; what is normalised of them, too.
     model = order_by_products(turn_heads(cut_before_transposes(part_transposes(part_products(model)))))
     model = rows_before_transposes(fuse_patterns(model, OF_ROWS))
