@@ -141,6 +141,9 @@ def _gathered(model: Model, node: Node, given: _Picked | None) -> _Picked | None
     if any(what != _PIXEL for what in gone) or math.prod(at[0].shape) * given.places.size > _MOST:
         return None
     number = given.dims[:axis].count(_PIXEL)
+    extents = given.places.shape[number : number + len(at)]
+    if any(i.size and (i.min() < 0 or i.max() >= n) for i, n in zip(at, extents, strict=True)):
+        return None  # it goes by extents of another run
     index: Any = (*(slice(None),) * number, *at)
     dims = (*given.dims[:axis], *(_PIXEL,) * new, *given.dims[axis + len(at) :])
     return replace(given, dims=dims, places=given.places[index], weights=given.weights[index])
