@@ -26,6 +26,7 @@ from user_layers.onnx.load import from_proto, load_model
 from user_layers.onnx.lower import CONVERTERS, load_converters
 from user_layers.onnx.patterns.or_zero import OR_ZERO
 from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
+from user_layers.onnx.pixel_sums import PIXEL_SUMS
 from user_layers.onnx.pixels import PIXELS
 from user_layers.onnx.tokens import TURN
 from user_layers.onnx.types import from_net, to_net
@@ -511,7 +512,16 @@ def test_the_documentation_lists_every_operation() -> None:
     text = (ROOT / "docs" / "onnx.md").read_text()
     section = text.partition("## Operations with layers\n\n")[2].partition("\n\n")[0]
     listed = set(re.findall(r"\w+", section))
-    own = {AFFINE, ATTENTION, CHANNEL_NORM, OR_ZERO, PIXELS, TURN, UNIT_ROWS}  # of this compiler alone
+    own = {
+        AFFINE,
+        ATTENTION,
+        CHANNEL_NORM,
+        OR_ZERO,
+        PIXELS,
+        PIXEL_SUMS,
+        TURN,
+        UNIT_ROWS,
+    }  # of this compiler alone
     assert listed == CONVERTERS.keys() - own | {"BatchNormalization"}
 
 
