@@ -14,7 +14,10 @@ from onnx import helper
 from tests.support.examples import examples
 from tests.support.onnx_models import equals_onnxruntime, make_model
 from tests.support.workspaces import builtin_toolkit
+from tpulayer import Graph
+from user_layers.graph import GraphBuilder
 from user_layers.onnx.check import reference
+from user_layers.onnx.custom import MappedNode
 from user_layers.onnx.enlarged import convolve_before_enlarging
 from user_layers.onnx.load import load_model
 from user_layers.toolkit import Toolkit
@@ -35,6 +38,7 @@ CONSTANTS: dict[str, Any] = {
     "to_b": np.array([2, 70, 12, 12]),
     "to_c": np.array([2, 6, 12, 12]),
     "to_d": np.array([12, 12]),
+    "to_axes": np.array([12, 70, 12]),
     "roi": np.array([0, 0, 0.1, 0.1, 1, 1, 0.9, 0.9], np.float32),
 }
 
@@ -54,6 +58,12 @@ ALL = [B, C, D, node("Concat", "B a C D", "joined", axis=1)]
 CASES: dict[str, tuple[list[Any], Sequence[str], list[tuple[int, ...]], int]] = {
     "one": ([B, node("Conv", "B wb bias", "y")], ("y",), [(2, 16, 12, 12)], 1),
     "sizes": ([linear("b | | to_b", "B"), node("Conv", "B wb", "y")], ("y",), [(2, 16, 12, 12)], 1),
+    "sizes in another order": (
+        [linear("b | | to_axes", "B", axes=[3, -3, 2]), node("Conv", "B wb", "y")],
+        ("y",),
+        [(2, 16, 12, 12)],
+        1,
+    ),
     "pixels repeated": (
         [node("Resize", "b | twice", "B", mode="nearest"), node("Conv", "B wb bias", "y")],
         ("y",),
@@ -194,3 +204,28 @@ def test_ranges_that_are_not_known() -> None:
     assert convolve_before_enlarging(given, {"B", "C", "joined", "y"}).nodes == given.nodes
     early = convolve_before_enlarging(given)
     assert convolve_before_enlarging(given, set(early.values)).nodes == early.nodes
+
+
+def test_names_that_the_model_has(toolkit: Toolkit) -> None:
+    nodes = [node("Relu", "b", "B:small"), linear("B:small | twice", "B"), node("Conv", "B wb", "y")]
+    proto, inputs = model(nodes, ["y"])
+    given = load_model(proto)
+    assert convolve_before_enlarging(given).nodes == given.nodes
+    equals_onnxruntime(toolkit, proto, values(inputs))
+
+
+def test_what_the_user_maps_is_what_the_model_has(toolkit: Toolkit) -> None:
+    """Not the sums that take a convolution's place."""
+    nodes, outputs, *_ = CASES["joined, and more behind"]
+    proto, inputs = model(nodes, outputs)
+    seen: list[str] = []
+
+    def copied(graph: GraphBuilder, mapped: MappedNode) -> None:
+        seen.append(mapped.outputs[0])
+        graph.add_tpu_layer("TPU_COPY", [mapped.inputs[1] or ""], {"reserved": 0}, list(mapped.outputs))
+
+    graph = Graph.from_onnx(proto, toolkit=toolkit, custom={"Add": copied})
+    graph.compile()
+    y, z = graph.run(values(inputs))
+    assert seen == ["y"] * len(seen)
+    assert np.array_equal(y, z)

@@ -45,7 +45,10 @@ def convolve_before_enlarging(model: Model, ranges: Collection[str] | None = Non
         early = [part for part in parts if part.node and _pays(model, conv, part, len(parts) == 1)]
         if early:
             made = _divided(model, conv, parts, early)
-            if ranges is None or all(name in ranges for name in made.values):
+            fresh = made.values.keys() - {conv.outputs[0]}
+            if fresh & (model.values.keys() | model.constants.keys()):
+                continue  # names that the model has
+            if ranges is None or fresh <= set(ranges):
                 to.constants.update(made.constants)
                 to.values.update(made.values)
                 to.instead.update(made.instead)
@@ -173,8 +176,9 @@ class _Division:
         inputs = [small, *node.inputs[1:]]
         if len(inputs) > 3 and inputs[3]:  # sizes, of which one may be that of the channels
             sizes = model.constants[inputs[3]].copy()
-            if sizes.size == 4:
-                sizes[1] = whole[1]
+            axes = [int(axis) % len(whole) for axis in node.attributes.get("axes", range(len(whole)))]
+            if 1 in axes:
+                sizes[axes.index(1)] = whole[1]
             inputs[3] = f"{title}:sizes"
             self.to.constants[inputs[3]] = sizes
         made = name if only else f"{part.name}:large"
@@ -199,7 +203,7 @@ def _divided(model: Model, conv: Node, parts: Sequence[_Part], early: Sequence[_
     if late:
         division.behind(late)
     # A pixel alone is added to a whole picture.
-    for part in sorted(early, key=lambda part: -math.prod(model.value(part.small).fixed or ())):
+    for part in sorted(early, key=lambda part: -math.prod((model.value(part.small).fixed or ())[2:])):
         division.before(part, only=len(parts) == 1)
     division.add_up()
     if conv.inputs[0] != parts[0].name:

@@ -318,8 +318,8 @@ class Lowering:
             self._names[value.name] = self.graph.add_input(value.name, net_shape(value), held_as(value.dtype))
 
     def _own(self, node: Node) -> Converter | None:
-        """What the user wants to be made of a node."""
-        found = self._custom.get(node.name) or self._custom.get(node.op)
+        """What the user wants to be made of a node: of the model, not of one that a pass made."""
+        found = (self._custom.get(node.name) or self._custom.get(node.op)) if node.mapped else None
         return own_layer(node.op) if found is None and node.domain == CUSTOM_DOMAIN else found
 
     def _convert(self, node: Node) -> None:
