@@ -327,3 +327,29 @@ def test_scales_and_gathered_indices(toolkit: Toolkit) -> None:
         y = np.take(y, indices, axis)
     assert np.array_equal(y, want)
     assert Resize(4, 8, mode="linear").gathered() is None
+
+
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize("scale", [7 / 3, 5 / 3, 0.7, 1.2])
+def test_lengths_are_those_of_onnxruntime(toolkit: Toolkit, scale: float, behind: bool) -> None:
+    """Scales are multiplied in single precision; ONNX's inference says otherwise. behind: something asks for
+    the shape, and what depends on it has shapes, too."""
+    onnx = pytest.importorskip("onnx", reason="the reference is made with onnx and onnxruntime")
+    from tests.support.onnx_models import equals_onnxruntime, make_model
+
+    make = onnx.helper.make_node
+    for length in (6, 9, 10, 30):
+        nodes = [make("Resize", ["x", "", "scales"], ["r"], mode="linear"), make("Relu", ["r"], ["y"])]
+        if behind:
+            nodes[1:] = [
+                make("Shape", ["r"], ["shape"]),
+                make("Slice", ["shape", "one", "many"], ["some"]),
+                make("Concat", ["some", "minus"], ["wanted"], axis=0),
+                make("Reshape", ["r", "wanted"], ["y"]),
+            ]
+        constants = {"one": np.array([3]), "many": np.array([4]), "minus": np.array([-1])}
+        constants["scales"] = np.array([1, 1, 1, scale], np.float32)
+        used = {name for each in nodes for name in each.input}
+        constants = {name: value for name, value in constants.items() if name in used}
+        proto = make_model(nodes, {"x": (1, 3, 4, length)}, ["y"], constants)
+        equals_onnxruntime(toolkit, proto, {"x": normal((1, 3, 4, length))})

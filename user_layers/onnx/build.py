@@ -17,6 +17,7 @@ from user_layers.onnx.custom import MapFunction, resolve_map
 from user_layers.onnx.einsum import without_single_letters
 from user_layers.onnx.fitting import check_shapes
 from user_layers.onnx.fold import fold_constants
+from user_layers.onnx.lengths import with_lengths
 from user_layers.onnx.lower import Converter, Lowering, OwnLayers
 from user_layers.onnx.model import Array, Model, Value
 from user_layers.onnx.observe import observe_shapes
@@ -98,8 +99,12 @@ def build(
     }
     # Behind the marks: what the user maps keeps its types. Before all that computes or asks for types.
     model, narrow = in_float32(model), [*narrow_types(model), *rounded]
+    # Before folding, for what asks for a shape becomes a constant there.
+    model = with_lengths(model)
     # Before observing: an operand that says how large a result is must be a constant by then.
     model = fold_constants(model)
+    # Again: scales that were computed are constants now.
+    model = with_lengths(model)
     # Behind folding, which infers shapes as far as possible: this runs the model for the rest.
     model = observe_shapes(model)
     # Again: what reads a shape that was observed is constant now.
