@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
+from firmware_sim.isa.layout import CHANNELS_MAX
 from user_layers.net.functions import BINARY, UNARY
 from user_layers.onnx.attention import ATTENTION
-from user_layers.onnx.channels import CHANNEL_NORM
+from user_layers.onnx.channels import CHANNEL_NORM, ONE_BY_ONE
 from user_layers.onnx.convert_elementwise import binary
 from user_layers.onnx.convert_movement import shape_param
-from user_layers.onnx.convert_window import whole
+from user_layers.onnx.convert_window import ONE_TAP, whole
 from user_layers.onnx.einsum import terms_of
+from user_layers.onnx.fuse import AFFINE
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
-from user_layers.onnx.model import Array, Node
+from user_layers.onnx.model import ARITHMETIC, Array, Node
 from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
 
 
@@ -123,16 +125,18 @@ REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "Log
 
 @converts(*(f"Reduce{name}" for name in REDUCTIONS))
 def reduce(to: Lowering, node: Node) -> None:
-    """TPU_REDUCE; what is made of sums or maxima of whole planes is a pool, which has a local version; a
-    reduction over no axes is a copy."""
+    """TPU_REDUCE; what is made of sums or maxima of whole planes is a pool, a sum over the channels that a
+    convolution makes is one, too, and both have local versions; a reduction over no axes is a copy."""
     to.need_float(node.inputs[0])
     axes = _axes(to, node)
     if axes is None:
         to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
         return
     keep = int(node.attributes.get("keepdims", 1)) or not to.shape(node.outputs[0])
-    if len(to.shape(node.inputs[0])) == 4 and {axis % 4 for axis in axes} == {2, 3} and node.op in _PLANES:
-        op, inputs, fields = _planes(to, node)
+    along = {axis % 4 for axis in axes} if len(to.shape(node.inputs[0])) == 4 else set()
+    as_channels = along == {1} and node.op in _CHANNELS and _keeps_channels(to, node.inputs[0])
+    if as_channels or (along == {2, 3} and node.op in _PLANES):
+        op, inputs, fields = (_channels if as_channels else _planes)(to, node)
         if keep:
             to.simple(op, node, inputs, fields)
         else:
@@ -146,6 +150,43 @@ def reduce(to: Lowering, node: Node) -> None:
 
 
 _PLANES = ("ReduceMean", "ReduceMax", "ReduceSum", "ReduceSumSquare", "ReduceL2")
+_CHANNELS = ("ReduceMean", "ReduceSum")
+
+
+def _keeps_channels(to: Lowering, name: str) -> bool:
+    """Whether a convolution with constant weights says how many channels a value has, in every run."""
+    for _ in range(_STEPS):
+        node = to.model.makers.get(name)
+        if node is None or not node.is_known or to.shape(name)[1] > CHANNELS_MAX:
+            return False
+        if node.is_a("Conv"):
+            return node.inputs[1] in to.model.constants
+        channels = to.shape(name)[1]
+        read = node.inputs[:1] if node.op in _KEEPING else node.inputs if node.op in ARITHMETIC else ()
+        wide = [n for n in read if n not in to.model.constants and _channels_of(to, n) == channels]
+        if not wide:
+            return False
+        name = wide[0]
+    return False
+
+
+def _channels_of(to: Lowering, name: str) -> int:
+    """Of a value with four dimensions."""
+    shape = to.shape(name)
+    return shape[1] if len(shape) == 4 else 0
+
+
+_STEPS = 16
+_POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
+_KEEPING = frozenset((*ONE_BY_ONE, *_POOLS, *_PLANES, AFFINE, CHANNEL_NORM))
+
+
+def _channels(to: Lowering, node: Node) -> tuple[str, list[str], dict[str, Any]]:
+    """The sum of all channels: a convolution that makes one."""
+    count = to.shape(node.inputs[0])[1]
+    each = np.float32(1 / count if node.op == "ReduceMean" else 1)
+    weights = to.add_const(np.full((1, count, 1, 1), each), f"{node.outputs[0]}:ones")
+    return "TPU_CONV", [to.tensor(node.inputs[0]), weights], {"groups": 1, **ONE_TAP.fields()}
 
 
 def _planes(to: Lowering, node: Node) -> tuple[str, list[str], dict[str, Any]]:

@@ -42,6 +42,9 @@ class Window:
         return found | {"pad_top": top, "pad_left": left, "pad_bottom": bottom, "pad_right": right}
 
 
+ONE_TAP = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0))
+
+
 def axes_of(node: Node, extents: tuple[int, ...], kernel: tuple[int, ...]) -> list[Axis]:
     """The windows of a node along each of its spatial axes."""
     rank = len(extents)
@@ -280,8 +283,7 @@ def global_pool(to: Lowering, node: Node) -> None:
 
 def whole(average: bool) -> dict[str, int]:
     """The parameters of TPU_POOL for a whole plane."""
-    window = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (0, 0))
-    return {"mode": int(average), "whole": 1, **window.fields()}
+    return {"mode": int(average), "whole": 1, **ONE_TAP.fields()}
 
 
 @converts("LRN")

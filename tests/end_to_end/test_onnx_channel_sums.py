@@ -1,0 +1,55 @@
+"""Sums of all channels: convolutions that make one channel, which work in local memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.helper import make_node as make
+
+from tests.support.onnx_models import build_graph, equals_onnxruntime, make_model
+from user_layers.onnx.load import from_proto
+from user_layers.toolkit import Toolkit
+
+SUMS: dict[str, tuple[list[Any], str]] = {
+    "of a convolution": ([], "c"),
+    "of what functions and pools make of it": (
+        [make("Relu", ["c"], ["r"]), make("MaxPool", ["r"], ["m"], kernel_shape=[2, 2]),
+         make("ReduceL2", ["m", "planes"], ["n"]), make("Mul", ["half", "n"], ["v"])],
+        "v",
+    ),
+    "of what it is multiplied by": (
+        [make("GlobalAveragePool", ["c"], ["g"]), make("Mul", ["g", "c"], ["v"])],
+        "v",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceSum"])
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_all_channels(toolkit: Toolkit, name: str, op: str, kept: int) -> None:
+    """A convolution, where one with constant weights says how many there are; else the extent may be another
+    one in each run."""
+    before, value = SUMS[name]
+    nodes = [
+        make("Conv", ["x", "w"], ["c"], pads=[1] * 4),
+        *before,
+        make(op, [value, "first"], ["y"], keepdims=kept),
+        make(op, ["x", "first"], ["z"], keepdims=kept),
+    ]
+    constants = {
+        "w": np.random.default_rng(1).standard_normal((70, 5, 3, 3)).astype(np.float32),
+        "half": np.float32(0.5),
+        "planes": np.array([2, 3]),
+        "first": np.array([-3]),
+    }
+    used = {each for one in nodes for each in one.input}
+    constants = {each: values for each, values in constants.items() if each in used}
+    proto = make_model(nodes, {"x": (2, 5, 9, 8)}, ["y", "z"], constants, opset=18)
+    x = {"x": np.random.default_rng(2).standard_normal((2, 5, 9, 8)).astype(np.float32)}
+    equals_onnxruntime(toolkit, proto, x)
+    ops = [node.op.op for node in build_graph(from_proto(proto), toolkit=toolkit)[0].nodes]
+    assert ops.count("TPU_REDUCE") == 1
+    assert ops.count("TPU_CONV") == 2
