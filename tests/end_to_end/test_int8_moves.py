@@ -84,3 +84,37 @@ def test_channels_that_are_chosen_are_not_rounded_again(toolkit: Toolkit, signed
     with load_net(compile_net(done.graph), toolkit) as runtime:
         _, before, after = runtime.launch("net", x)
     np.testing.assert_array_equal(before[:, ones[:, :, 0, 0].argmax(1)], after)
+
+
+@pytest.mark.parametrize(
+    ("op", "how", "reason"),
+    [
+        ("AveragePool", {"kernel_shape": [16, 16], "strides": [16, 16]}, "a stride above 15"),
+        ("MaxPool", {"kernel_shape": [2, 2], "strides": [1, 17]}, "a stride above 15"),
+        ("MaxPool", {"kernel_shape": [2, 2], "dilations": [2, 2]}, "a dilation"),
+        ("AveragePool", {"kernel_shape": [2, 2100]}, "means of so many numbers"),
+        ("AveragePool", {"kernel_shape": [2, 2], "strides": [15, 15]}, None),
+    ],
+)
+def test_pools_that_have_no_layer_stay_in_fp32(
+    toolkit: Toolkit, op: str, how: dict[str, Any], reason: str | None
+) -> None:
+    wide = 2101 if how["kernel_shape"][1] > 100 else 34
+    weights = np.random.default_rng(0).standard_normal((C, C, 1, 1)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node(op, ["c"], ["p"], **how),
+        helper.make_node("Conv", ["p", "w"], ["y"]),
+    ]
+    read = from_proto(make_model(nodes, {"x": (1, C, 34, wide)}, ["y"], {"w": weights}))
+    x = {"x": np.random.default_rng(1).standard_normal((1, C, 34, wide)).astype(np.float32)}
+    plain = build(read, "net", toolkit=toolkit, integers=False).graph
+    done = build(read, "net", toolkit=toolkit, int8=Int8(calibrate(plain, [x]))).quantised
+    assert done is not None
+    (row,) = (row for row in done.rows if row.layer == plain.nodes[1].name)
+    assert row.reason == reason
+    results = []
+    for graph in (plain, done.graph):
+        with load_net(compile_net(graph), toolkit) as runtime:
+            results.append(runtime.launch("net", x))
+    assert compared(results[0][0], results[1][0]).sqnr > 30

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from firmware_sim.chip import WINDOW_SIDE_MAX
+from firmware_sim.isa.layout import WINDOW_STEP_MAX
 from user_layers.net.nodes import LayerNode
 from user_layers.quantize.rewrite import Rewriting, rule, second_shape
 from user_layers.quantize.rules_linear import too_wide
@@ -113,6 +116,9 @@ def joined(state: Rewriting, site: Site) -> str | None:
     return None
 
 
+_TAPS_MAX = 16_384  # of a mean: TAPS_MAX of bm_device_pool_int8.c
+
+
 @rule("TPU_POOL")
 def pooled(state: Rewriting, site: Site) -> str | None:
     """Maxima keep the scale; means are sums of products with one number and a shift."""
@@ -124,6 +130,10 @@ def pooled(state: Rewriting, site: Site) -> str | None:
     shape = state.info(source).shape
     if len(shape) not in (3, 4):
         return "not two-dimensional"
+    if not values["whole"] and max(values["stride_h"], values["stride_w"]) > WINDOW_STEP_MAX:
+        return f"a stride above {WINDOW_STEP_MAX}"
+    if not values["whole"] and max(values["dilation_h"], values["dilation_w"]) > 1:
+        return "a dilation"
     window = {key: value for key, value in values.items() if key != "mode"}
     window["dtype"] = int(step.dtype)
     if values["mode"] == 0:
@@ -136,7 +146,10 @@ def pooled(state: Rewriting, site: Site) -> str | None:
     extra = values["extra_bottom"] or values["extra_right"]
     if not values["whole"] and (extra or (any(pads) and not values["count_include_pad"])):
         return "means that leave pads out"
-    count = np.prod(shape[2:]) if values["whole"] else values["kernel_h"] * values["kernel_w"]
+    kernel = shape[2:] if values["whole"] else (values["kernel_h"], values["kernel_w"])
+    count = math.prod(kernel)
+    if max(kernel) > WINDOW_SIDE_MAX or count > _TAPS_MAX:
+        return "means of so many numbers"
     result, free = state.wanted(site.output, step.signed)
     found = _mean_weight(step, result, int(count), free)
     if found is None:
