@@ -1,4 +1,5 @@
-"""Sums of all channels: convolutions that make one channel, which work in local memory."""
+"""Sums of all channels: convolutions that make one channel, which work in local memory; sums and maxima of
+rows of one-dimensional nets: pools."""
 
 from __future__ import annotations
 
@@ -53,3 +54,23 @@ def test_sums_of_all_channels(toolkit: Toolkit, name: str, op: str, kept: int) -
     ops = [node.op.op for node in build_graph(from_proto(proto), toolkit=toolkit)[0].nodes]
     assert ops.count("TPU_REDUCE") == 1
     assert ops.count("TPU_CONV") == 2
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceMax", "ReduceSum", "ReduceL2"])
+def test_rows_of_one_dimensional_nets(toolkit: Toolkit, op: str, kept: int) -> None:
+    """Rows of tokens stay reductions."""
+    nodes = [
+        make("Conv", ["x", "w"], ["c"], pads=[1, 1]),
+        make("Relu", ["c"], ["r"]),
+        make(op, ["r", "last"], ["y"], keepdims=kept),
+        make(op, ["x", "last"], ["z"], keepdims=kept),
+    ]
+    weights = np.random.default_rng(1).standard_normal((70, 5, 3)).astype(np.float32)
+    proto = make_model(
+        nodes, {"x": (2, 5, 300)}, ["y", "z"], {"w": weights, "last": np.array([-1])}, opset=18
+    )
+    x = {"x": np.random.default_rng(2).standard_normal((2, 5, 300)).astype(np.float32)}
+    equals_onnxruntime(toolkit, proto, x)
+    ops = [node.op.op for node in build_graph(from_proto(proto), toolkit=toolkit)[0].nodes]
+    assert ops.count("TPU_REDUCE") == ops.count("TPU_POOL") == 1

@@ -133,20 +133,33 @@ def reduce(to: Lowering, node: Node) -> None:
         to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
         return
     keep = int(node.attributes.get("keepdims", 1)) or not to.shape(node.outputs[0])
-    along = {axis % 4 for axis in axes} if len(to.shape(node.inputs[0])) == 4 else set()
-    as_channels = along == {1} and node.op in _CHANNELS and _keeps_channels(to, node.inputs[0])
-    if as_channels or (along == {2, 3} and node.op in _PLANES):
-        op, inputs, fields = (_channels if as_channels else _planes)(to, node)
+    local = _local(to, node, axes)
+    if local is not None:
+        op, inputs, fields = local
         if keep:
             to.simple(op, node, inputs, fields)
         else:
-            planes = to.between(op, node, inputs, fields)
-            to.simple("TPU_RESHAPE", node, [planes], shape_param(to.shape(node.outputs[0])))
+            kept = to.between(op, node, inputs, fields)
+            to.simple("TPU_RESHAPE", node, [kept], shape_param(to.shape(node.outputs[0])))
         return
     padded = [*axes, *[0] * (8 - len(axes))]
     param: dict[str, object] = {"axes_num": len(axes), "axes": padded, "keep_dims": int(keep)}
     kind = REDUCTIONS.index(node.op.removeprefix("Reduce"))
     one(to, node, "TPU_REDUCE", [to.tensor(node.inputs[0])], {"kind": kind, **param})
+
+
+def _local(to: Lowering, node: Node, axes: list[int]) -> tuple[str, list[str], dict[str, Any]] | None:
+    """The last layer of what does the same and has a local version, with all dimensions."""
+    rank = len(to.shape(node.inputs[0]))
+    if rank not in (3, 4):
+        return None
+    along = {axis % rank for axis in axes}
+    if node.op in _PLANES and along == set(range(2, rank)):
+        # Of three dimensions the last one may also be rows of tokens.
+        return _planes(to, node) if rank == 4 or _keeps_channels(to, node.inputs[0]) else None
+    if node.op in _CHANNELS and rank == 4 and along == {1} and _keeps_channels(to, node.inputs[0]):
+        return _channels(to, node)
+    return None
 
 
 _PLANES = ("ReduceMean", "ReduceMax", "ReduceSum", "ReduceSumSquare", "ReduceL2")
@@ -161,19 +174,14 @@ def _keeps_channels(to: Lowering, name: str) -> bool:
             return False
         if node.is_a("Conv"):
             return node.inputs[1] in to.model.constants
-        channels = to.shape(name)[1]
+        rank, channels = len(to.shape(name)), to.shape(name)[1]
         read = node.inputs[:1] if node.op in _KEEPING else node.inputs if node.op in ARITHMETIC else ()
-        wide = [n for n in read if n not in to.model.constants and _channels_of(to, n) == channels]
+        wide = [n for n in read if n not in to.model.constants and len(to.shape(n)) == rank]
+        wide = [n for n in wide if to.shape(n)[1] == channels]
         if not wide:
             return False
         name = wide[0]
     return False
-
-
-def _channels_of(to: Lowering, name: str) -> int:
-    """Of a value with four dimensions."""
-    shape = to.shape(name)
-    return shape[1] if len(shape) == 4 else 0
 
 
 _STEPS = 16
