@@ -62,11 +62,12 @@ def pixel_sums(to: Lowering, node: Node) -> None:
     for axis, name in ((2, node.inputs[1]), (3, node.inputs[2])):
         matrix = to.known(node, axis - 1)
         assert matrix is not None  # the pass that made the node made this
-        taps = int(np.count_nonzero(matrix, 1).max())
-        indices = np.argsort(matrix == 0, 1, kind="stable")[:, :taps].T.astype(np.int32)
         counts = np.count_nonzero(matrix, 1)
-        indices = np.where(np.arange(taps)[:, None] < counts, indices, indices[0])  # others weigh nothing
-        weights = np.where(np.arange(taps)[:, None] < counts, np.take_along_axis(matrix.T, indices, 0), 0)
+        taps = int(counts.max())
+        used = np.arange(taps)[:, None] < counts
+        order = np.argsort(matrix == 0, 1, kind="stable")[:, :taps].T.astype(np.int32)
+        indices = np.where(used, order, order[0])  # others weigh nothing
+        weights = np.where(used, np.take_along_axis(matrix.T, indices, 0), 0)
         param = {"axis": axis, **windows(indices, matrix.shape[1])}
         consts = [to.add_const(values, f"{name}:taps") for values in (indices, weights.astype(np.float32))]
         if axis == 3:

@@ -26,14 +26,19 @@ _ADD = 1
 
 @dataclass(frozen=True)
 class _Part:
-    """Channels [first, end) of what a convolution reads. small: the value that `node` makes larger to get
-    them; without one they are read as they are."""
+    """Channels [first, end) of what a convolution reads. node: what makes a value larger to get them; without
+    one they are read as they are."""
 
     name: str
     first: int
     end: int
-    node: Node | None = None
-    small: str = ""
+    node: Node | None
+
+    @property
+    def small(self) -> str:
+        """The value that is made larger."""
+        assert self.node is not None
+        return self.node.inputs[0]
 
 
 def convolve_before_enlarging(model: Model, ranges: Collection[str] | None = None) -> Model:
@@ -74,8 +79,7 @@ def _parts(model: Model, conv: Node) -> list[_Part]:
         node = model.makers.get(name)
         alone = len(model.consumers[name]) == names.count(name) == 1 and name not in model.results
         made_larger = node is not None and alone and _enlarges(model, node)
-        small = node.inputs[0] if node is not None and made_larger else ""
-        parts.append(_Part(name, first, first + shape[1], node if made_larger else None, small))
+        parts.append(_Part(name, first, first + shape[1], node if made_larger else None))
     return parts
 
 
@@ -166,10 +170,10 @@ class _Division:
         """The convolution of what is made larger, before that. A pixel alone is added to all."""
         node, model = part.node, self.to.model
         assert node is not None
-        name, title = self.conv.outputs[0], f"{part.name}:small"
+        name = self.conv.outputs[0]
         pixels, whole = (model.value(value).fixed or () for value in (part.small, name))
         self.to.instead[part.name] = []
-        small = self.convolve(part.small, pixels, [part], title)
+        small = self.convolve(part.small, pixels, [part], f"{part.name}:small")
         if math.prod(pixels[2:]) == 1 and self.sums:
             self.sums.append(small)
             return
@@ -179,7 +183,7 @@ class _Division:
             axes = [int(axis) % len(whole) for axis in node.attributes.get("axes", range(len(whole)))]
             if 1 in axes:
                 sizes[axes.index(1)] = whole[1]
-            inputs[3] = f"{title}:sizes"
+            inputs[3] = f"{small}:sizes"
             self.to.constants[inputs[3]] = sizes
         made = name if only else f"{part.name}:large"
         self.sums.append(self.add(node.op, node.name, inputs, made, whole, **node.attributes))

@@ -130,9 +130,9 @@ static void multiply_run(const line_work *f, local_addr_t to, const bm_runs *r, 
     const local_addr_t y = to + 4u * (local_addr_t)(i * f->columns);
     const local_addr_t x = f->in + 4u * (local_addr_t)((at - f->low) * f->from_step);
     const local_addr_t w = f->weights + 4u * (local_addr_t)(t * local_line(f->length) + i);
-    const int others = f->rows * f->columns, pixels = AT_ONCE;
-    const bool along = r->repeats * divide_up(r->length * others, pixels) <=
-                       r->length * divide_up(r->repeats * others, pixels); /* the run within a batch */
+    const int others = f->rows * f->columns;
+    const bool along = r->repeats * divide_up(r->length * others, AT_ONCE) <=
+                       r->length * divide_up(r->repeats * others, AT_ONCE); /* the run within a batch */
     const int batches = along ? r->repeats : r->length, count = along ? r->length : r->repeats;
     const int far = along ? r->length : 1, near = along ? 1 : r->length;
     const int jump = (along ? r->again : r->step) * f->from_step, step = (along ? r->step : r->again) * f->from_step;
