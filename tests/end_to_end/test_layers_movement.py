@@ -422,6 +422,69 @@ def test_gather_that_is_impossible(toolkit: Toolkit) -> None:
             run(toolkit, "TPU_GATHER", {"axis": 1}, [x, indices])
 
 
+# ---- rows in other places ----
+
+
+def moved_boxes(*rows: tuple[int, ...]) -> Array:
+    """Of a first row that is written, one that is read, extents, steps in the output, steps in the input."""
+    return np.array(rows, np.int32).reshape(-1, 14)
+
+
+@FEW
+@given(
+    dtype=st.sampled_from(DTYPES),
+    n=st.integers(1, 3),
+    picture=st.tuples(*[st.integers(1, 6)] * 4),
+    row=st.integers(1, 70),
+    data=st.data(),
+)
+def test_rearrange(
+    toolkit: Toolkit, dtype: str, n: int, picture: tuple[int, ...], row: int, data: st.DataObject
+) -> None:
+    """Dimensions of rows in any order, behind rows of zeros."""
+    a, b, c, d = picture
+    x = sample((n, a * b * c * d, row), dtype)
+    order = data.draw(st.permutations(range(4)))
+    zeros = data.draw(st.integers(0, 3))
+    steps = np.array([b * c * d, c * d, d, 1])[list(order)]
+    extents = np.array(picture)[list(order)]
+    to = [int(np.prod(extents[i + 1 :])) for i in range(4)]
+    moved = [(zeros, 0, *extents, *to, *steps)]
+    filled = [(0, -1, 1, 1, 1, zeros, 0, 0, 0, 1, 0, 0, 0, 0)] if zeros else []
+    want = x.reshape(n, a, b, c, d, row).transpose(0, *(1 + i for i in order), 5).reshape(x.shape)
+    want = np.concatenate([np.zeros((n, zeros, row), x.dtype), want], 1)
+    rows = zeros + x.shape[1]
+    check(toolkit, "TPU_REARRANGE", {"rows": rows}, x, want, consts=[moved_boxes(*filled, *moved)])
+
+
+def test_rearrange_that_is_impossible(toolkit: Toolkit) -> None:
+    x, whole = sample((2, 6, 5)), (0, 0, 1, 1, 1, 6, 0, 0, 0, 1, 0, 0, 0, 1)
+    one = {"rows": 6}
+    check(toolkit, "TPU_REARRANGE", one, x, x, consts=[moved_boxes(whole)])
+    wrong: list[tuple[int, Array, dict[str, int]]] = [
+        *((at, x, one) for at in (0, 1, 2)),
+        (9, x, one), (13, x, one),  # steps that are too large
+        (0, x, {"rows": 5}), (0, x, {"rows": 7}), (0, x, {"rows": 0}),
+    ]  # fmt: skip
+    for at, given_, param in wrong:
+        numbers = list(whole)
+        numbers[at] = {2: 0}.get(at, 2) if param == one else numbers[at]
+        with pytest.raises(TpulayerError, match=r"TPU_REARRANGE.*shape function.*BM_LAYER_PARAM_INVALID"):
+            run(toolkit, "TPU_REARRANGE", param, [given_], consts=[moved_boxes(tuple(numbers))])
+    for at in (0, 1, 6, 9, 10, 13):
+        numbers = list(whole)
+        numbers[at] = -1 if at != 1 else -2
+        with pytest.raises(TpulayerError, match=r"TPU_REARRANGE.*shape function.*BM_LAYER_PARAM_INVALID"):
+            run(toolkit, "TPU_REARRANGE", one, [x], consts=[moved_boxes(tuple(numbers))])
+    for shape in ((2, 30), (1, 2, 6, 5)):
+        with pytest.raises(TpulayerError, match=r"BM_LAYER_NOT_SUPPORTED"):
+            run(toolkit, "TPU_REARRANGE", one, [sample(shape)], consts=[moved_boxes(whole)])
+    with pytest.raises(TpulayerError, match=r"TPU_REARRANGE.*of type float32"):
+        run(toolkit, "TPU_REARRANGE", one, [x], consts=[moved_boxes(whole).astype(np.float32)])
+    with pytest.raises(TpulayerError, match=r"BM_LAYER_PARAM_INVALID"):
+        run(toolkit, "TPU_REARRANGE", one, [x], consts=[moved_boxes(whole)[:, :13]])
+
+
 # ---- large tensors ----
 
 

@@ -147,6 +147,25 @@ def test_gather(toolkit: Toolkit, n: int, axis: int, kept: bool) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 6])
+def test_rearrange(toolkit: Toolkit, n: int) -> None:
+    """Rows of each batch of words: every second one, then zeros, then the first ones."""
+    x = integers((n, 6, 10), "int8")
+    boxes = [
+        (0, 0, 1, 1, 1, 3, 0, 0, 0, 1, 0, 0, 0, 2),
+        (3, -1, 1, 1, 1, 2, 0, 0, 0, 1, 0, 0, 0, 0),
+        (5, 0, 1, 1, 1, 4, 0, 0, 0, 1, 0, 0, 0, 1),
+    ]
+
+    def build(graph: Graph) -> None:
+        graph.add_const("boxes", np.array(boxes, np.int32))
+        graph.add_tpu_layer("TPU_REARRANGE", ["x", "boxes"], {"rows": 9}, ["y"])
+        assert ops(graph) == ["REARRANGE"]
+
+    want = np.concatenate([x[:, ::2], np.zeros_like(x[:, :2]), x[:, :4]], 1)
+    check(toolkit, build, {"x": x}, [SCALE], [want])
+
+
+@pytest.mark.parametrize("n", [1, 6])
 @pytest.mark.parametrize("channels", [(3, 5, 4), (64, 64, 10)])
 def test_split_and_concat(toolkit: Toolkit, n: int, channels: tuple[int, ...]) -> None:
     """Back together in another order, behind layers of their own: in place where words allow it."""

@@ -28,6 +28,7 @@ from user_layers.onnx.patterns.or_zero import OR_ZERO
 from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
 from user_layers.onnx.pixel_sums import PIXEL_SUMS
 from user_layers.onnx.pixels import PIXELS
+from user_layers.onnx.row_orders import REARRANGE
 from user_layers.onnx.tokens import TURN
 from user_layers.onnx.types import from_net, to_net
 from user_layers.toolkit import Toolkit
@@ -519,6 +520,7 @@ def test_the_documentation_lists_every_operation() -> None:
         OR_ZERO,
         PIXELS,
         PIXEL_SUMS,
+        REARRANGE,
         TURN,
         UNIT_ROWS,
     }  # of this compiler alone

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from firmware_sim.chip import MAX_SHAPE_DIMS
 from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, needed_nodes
 from user_layers.graph import GraphBuilder
 from user_layers.net.heads import KEY, QUERY, VALUE
@@ -236,10 +235,10 @@ class _Writing(Rewritten[G]):
             there = (batch, heads * size, *there[2:])
         if not place.pixels:
             rows = (batch, tokens, heads * size)
-            return source if there == rows else self._reshape(source, rows, self.tensor(stem), stem)
+            return source if there == rows else self.reshape(source, rows, self.tensor(stem), stem)
         if not _turns_whole(there, batch, heads * size):
             pixels = f"{stem}:pixels"
-            source = self._reshape(source, (batch, heads * size, tokens), self.tensor(pixels), pixels)
+            source = self.reshape(source, (batch, heads * size, tokens), self.tensor(pixels), pixels)
         return self.turn(source, self.tensor(stem), stem)
 
     def _result(self, node: LayerNode, rows: str, place: _Place) -> None:
@@ -247,17 +246,13 @@ class _Writing(Rewritten[G]):
         batch, heads, _, size = self.net.tensors[node.outputs[0]].shape
         shape, stem = self.net.tensors[place.name].shape, f"{node.name}:turned"
         if not place.pixels:
-            self._reshape(rows, shape, place.name, f"{node.name}:joined")
+            self.reshape(rows, shape, place.name, f"{node.name}:joined")
         elif _turns_whole(shape, batch, heads * size):
             height, width = shape[2:] if len(shape) > min(_TURNED) else (0, 0)
             self.add("TPU_TURN", rows, {"height": height, "width": width}, place.name, stem)
         else:
             turned = self.turn(rows, self.tensor(stem), stem)
-            self._reshape(turned, shape, place.name, f"{stem}:back")
-
-    def _reshape(self, source: str, shape: Sequence[int], output: str, title: str) -> str:
-        padded = [*shape, *[0] * (MAX_SHAPE_DIMS - len(shape))]
-        return self.add("TPU_RESHAPE", source, {"dims": len(shape), "shape": padded}, output, title)
+            self.reshape(turned, shape, place.name, f"{stem}:back")
 
 
 def _turns_whole(shape: Sequence[int], batch: int, channels: int) -> bool:

@@ -112,7 +112,11 @@ def _strips(graph: GraphBuilder, net: Net) -> Iterator[tuple[Net, str, str]]:
         yield cut, "strips of rows in the four slots of words", "pictures in one"
         attending = attend_in_strips(strips, cut, net)
         if attending is not None:
-            yield infer_shapes(attending), "attention on strips", "without"
+            strips, cut = attending, infer_shapes(attending)
+            yield cut, "attention on strips", "without"
+        turned = turn_keys(strips, cut)
+        if turned is not None:
+            yield infer_shapes(turned), "other attention in local memory", "without"
 
 
 def _planned(

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.chip import MAX_SHAPE_DIMS
 from user_layers.graph import GraphBuilder
 from user_layers.graph.prepared import free_name
 from user_layers.net.net import Net
@@ -93,6 +94,11 @@ class Rewritten(ABC, Generic[G]):
     def turn(self, source: str, output: str, title: str) -> str:
         """A layer that gives rows and columns of a tensor's batches each other's places."""
         return self.add("TPU_TURN", source, {"height": 0, "width": 0}, output, title)
+
+    def reshape(self, source: str, shape: Sequence[int], output: str, title: str) -> str:
+        """A layer that gives a tensor's elements other dimensions."""
+        padded = [*shape, *[0] * (MAX_SHAPE_DIMS - len(shape))]
+        return self.add("TPU_RESHAPE", source, {"dims": len(shape), "shape": padded}, output, title)
 
     def part(self, node: LayerNode, axis: int, outputs: Sequence[int], output: str, title: str) -> str:
         """A layer with constants, for some of what it makes: these indices of all constants along an axis."""

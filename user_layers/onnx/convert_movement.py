@@ -9,6 +9,7 @@ import numpy as np
 from user_layers.onnx.fold import drops
 from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
 from user_layers.onnx.model import Node
+from user_layers.onnx.row_orders import REARRANGE
 from user_layers.onnx.tokens import TURN
 from user_layers.onnx.views import RESHAPES
 
@@ -133,6 +134,13 @@ def slice_(to: Lowering, node: Node) -> None:
     param |= {"starts": _dims([_clipped(v) for v in starts]), "ends": _dims([_clipped(v) for v in ends])}
     param["steps"] = [*(_clipped(v) for v in steps), *[1] * (8 - len(steps))]
     to.simple("TPU_SLICE", node, [to.tensor(node.inputs[0])], param)
+
+
+@converts(REARRANGE)
+def rearrange(to: Lowering, node: Node) -> None:
+    """Rows in other places, by constant boxes."""
+    boxes = to.add_const(to.model.constants[node.inputs[1]], f"{node.outputs[0]}:boxes")
+    to.simple("TPU_REARRANGE", node, [to.tensor(node.inputs[0]), boxes], {"rows": node.attributes["rows"]})
 
 
 @converts("Transpose")

@@ -16,6 +16,7 @@ import numpy as np
 
 from firmware_sim.chip import NPU_NUM
 from firmware_sim.isa.layout import CHANNELS_MAX
+from user_layers.onnx.attention import ATTENTION
 from user_layers.onnx.channels import ONE_BY_ONE
 from user_layers.onnx.columns import without_detours
 from user_layers.onnx.fold import needed
@@ -24,6 +25,7 @@ from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
 
 NORMS = ("LayerNormalization", "RMSNormalization", UNIT_ROWS)
 _MOST_ROWS = 512  # of a batch: few enough for several slices
+_HALF = 0.5  # of the lanes that rows use, at least, for them to stay as attention has them
 _MORE = 1.1  # times as many rows in the lanes as before make up for the views
 
 
@@ -35,7 +37,8 @@ def join_rows(model: Model) -> Model:
     nodes: list[Node] = []
     joined: set[str] = set()
     viewed: set[str] = set()
-    batch = _batch(model)
+    batch = batch_of(model)
+    beside = _beside_attention(model, batch)
 
     def view(source: str, made: str, shape: tuple[int, ...], old: tuple[int, ...]) -> None:
         target = f"{made}:shape"
@@ -45,7 +48,7 @@ def join_rows(model: Model) -> Model:
 
     for node in model.nodes:
         sources = _sources(model, node, joined, batch)
-        if sources is None:
+        if sources is None or not beside.isdisjoint(node.makes):
             nodes.append(node)
             continue
         (output,) = node.makes
@@ -75,7 +78,42 @@ def join_rows(model: Model) -> Model:
     return needed(without_detours(replace(model, nodes=tuple(nodes), constants=constants, values=values)))
 
 
-def _batch(model: Model) -> int:
+def _beside_attention(model: Model, batch: int) -> set[str]:
+    """What is made row by row for attention of more batches than the model's, and of its results, a product
+    on each side: with other batches than attention's it would not stay in local memory with it."""
+    found: set[str] = set()
+    for node in model.nodes:
+        if node.op != ATTENTION or not node.is_known:
+            continue
+        lead = (model.value(node.outputs[0]).fixed or ())[:-1]
+        if len(lead) == 2 and lead[0] > batch and _use(lead[1]) > _HALF:
+            for name in node.inputs:
+                _spread(model, name, lead, found, back=True)
+            _spread(model, node.outputs[0], lead, found, back=False)
+    return found
+
+
+def _spread(
+    model: Model, name: str, lead: tuple[int, ...], found: set[str], *, back: bool, products: int = 1
+) -> None:
+    """Note the values of these rows that one is made of, or that are made of it, up to sums of two."""
+    if name in model.constants or (model.value(name).fixed or ())[:-1] != lead:
+        return
+    found.add(name)
+    maker = model.makers.get(name)
+    nodes = ((maker,) if maker is not None else ()) if back else model.consumers.get(name, ())
+    for node in nodes:
+        left = products - (node.op == "MatMul")
+        sources = [one for one in node.inputs if one not in model.constants]
+        if left < 0 or node.op not in ("MatMul", *NORMS, *ONE_BY_ONE, *ARITHMETIC) or not node.is_known:
+            continue
+        if len(sources) == 1:
+            _spread(model, (sources if back else node.outputs)[0], lead, found, back=back, products=left)
+        elif not back:
+            found.update(node.makes)
+
+
+def batch_of(model: Model) -> int:
     """Of the model's inputs; 0 where they have none in common."""
     extents = {(value.fixed or (0,))[0] for value in model.inputs if value.fixed != ()}
     return extents.pop() if len(extents) == 1 else 0

@@ -44,6 +44,7 @@ from user_layers.onnx.places import put_places_first
 from user_layers.onnx.proto import is_written_out
 from user_layers.onnx.repeats import without_repeats
 from user_layers.onnx.rotary import turn_heads
+from user_layers.onnx.row_orders import keep_orders
 from user_layers.onnx.rows import join_rows
 from user_layers.onnx.rows_first import rows_before_transposes
 from user_layers.onnx.spectra import write_spectra
@@ -132,7 +133,8 @@ def _layered(model: Model, ranges: Collection[str] | None) -> Model:
     model = rows_before_transposes(fuse_patterns(model, OF_ROWS))
     # Tokens again, which attention that is one layer makes.
     model = keep_tokens(fuse_attention(weights_first(model)))
-    model = fold_edges(fuse_patterns(model))
+    # Rows in few orders before cut out ones become channels that are picked.
+    model = keep_orders(fold_edges(fuse_patterns(model)))
     # Behind edges, which become pads. Branches become one convolution; then channels are picked where a
     # convolution cannot make them apart; then convolutions by phases, whose kernels have no idle taps.
     model = pick_channels(split_convolutions(without_idle_taps(merge_branches(model))))

@@ -28,6 +28,7 @@ _WORD = 4  # bytes
 _PIXELS = 16  # numbers of a lane that a command takes at once
 _SOFTMAX, _SOFTMAX_BYTES = 24, 21  # cycles of so many scores
 _WIDENED = 5  # and of results that come in 16 bits
+_KEYS_LOCAL = 512  # with which a batch's attention surely fits into local memory
 _BEGUN = 500  # cycles of the commands that divide an operand
 
 
@@ -132,6 +133,9 @@ def _pays(state: Rewriting, site: Site) -> bool:
         name for name in dict.fromkeys(names) if not state.is_bytes(name) and not _multiplied(state, name)
     ]
     moved = sum(8 * math.prod(state.info(name).shape) for name in apart)
+    if shapes[0][0] > 1 and keys <= _KEYS_LOCAL:
+        # In 8 bits only one batch stays in local memory, in fp32 all: the others go to DDR and back.
+        moved = sum(8 * math.prod(state.info(name).shape) for name in (*dict.fromkeys(names), site.output))
     divided = _BEGUN * len(apart) + moved * FITTED.read_burst / BURST_BYTES
     return bool(heads * rows * whole + divided < heads * rows * plain)
 

@@ -12,6 +12,7 @@ from user_layers.toolkit import Toolkit
 MOVING = (
     *("TPU_SLICE", "TPU_SPLIT", "TPU_PAD", "TPU_TRANSPOSE", "TPU_RESHAPE", "TPU_EXPAND_DIMS", "TPU_TILE"),
     *("TPU_EXPAND", "TPU_DEPTH_TO_SPACE", "TPU_SPACE_TO_DEPTH", "TPU_UPSAMPLE", "TPU_COPY", "TPU_GATHER"),
+    "TPU_REARRANGE",
 )
 """Layers whose results are their first input's elements."""
 

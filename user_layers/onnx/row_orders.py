@@ -1,0 +1,572 @@
+"""Which order rows are in where nothing looks at it: as windows have them, from one block to the next.
+
+Transformers of windows put a picture's rows in the order of windows for attention, and back for what is added
+behind. Normalisations, products with constant matrices, functions of one element and sums do the same in any
+order; where all of these between two attentions are in the order of one of them, rows are moved once instead
+of there and back, and a picture that is rolled around its edges and cut into windows again is one move
+(TPU_REARRANGE).
+
+Each operation on rows gets an order: those that are read in one only, theirs; the others one in which they
+find their inputs. Then groups of them are tried in the orders of their neighbours.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from user_layers.onnx.boxes import boxes_of
+from user_layers.onnx.channels import ONE_BY_ONE
+from user_layers.onnx.columns import without_detours
+from user_layers.onnx.fold import needed
+from user_layers.onnx.model import ARITHMETIC, DOMAIN, Array, Model, Node, Value
+from user_layers.onnx.row_maps import FILLED, Rows, moved_rows
+from user_layers.onnx.rows import NORMS, batch_of, is_row
+
+REARRANGE = "Rearrange"  # an operation of this compiler alone; its layer is TPU_REARRANGE
+_COPIED = 23.0  # bytes that a cycle brings from DDR to DDR, by the clock
+_EACH = 150.0  # cycles of a box, and of a node that copies, beside
+_MOST_BOXES = 64
+_GAIN = 0.97  # of the cycles that moves take, at most, for other orders to be worth it
+_ROUNDS = 3  # of trying other orders
+
+Order = Array | None
+"""Row i of what is computed is row order[i] of the model's; None: all as the model has them."""
+
+
+def keep_orders(model: Model) -> Model:
+    """The model with rows in such orders, and with one move in the place of several, where that takes fewer
+    cycles."""
+    moved = moved_rows(model)
+    if not any(rows.moves for rows in moved.values()):
+        return model
+    looking = _Looking(model, moved)
+    orders = _Ordering(looking).found()
+    return _Writing(looking, orders).written()
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """A value that a node reads, in rows of another one. index: which rows of that one, [rows, k]. operand:
+    which input of the node; name: of that input; reader: the node's first output."""
+
+    source: str
+    reader: str
+    operand: int
+    name: str
+    index: Array
+    moves: int
+
+
+@dataclass(frozen=True)
+class _Move:
+    """Rows that are moved. model: cycles of the nodes that the model has for it; one: of boxes; must: nothing
+    in the model does it."""
+
+    model: float
+    one: float
+    must: bool
+
+    def beside(self, other: _Move) -> _Move:
+        """The same, for two that read them."""
+        return _Move(max(self.model, other.model), min(self.one, other.one), self.must or other.must)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether it is a move by boxes."""
+        return self.must or self.one < self.model
+
+
+class _Looking:
+    """What there is to order. ops: operations on rows by their outputs, in order; edges: what reads rows."""
+
+    def __init__(self, model: Model, moved: Mapping[str, Rows]) -> None:
+        self.model, self.moved = model, moved
+        self.batch = max(batch_of(model), 1)
+        self.ops = {
+            node.outputs[0]: node
+            for node in model.nodes
+            if _is_of_rows(model, node) and not self._only_moves(node)
+        }
+        self.edges = [edge for node in model.nodes for edge in self._edges(node)]
+        self.into: dict[str, list[_Edge]] = {}
+        self.out_of: dict[str, list[_Edge]] = {}
+        for edge in self.edges:
+            self.into.setdefault(edge.reader, []).append(edge)
+            self.out_of.setdefault(edge.source, []).append(edge)
+        read = [*model.results, *(name for node in model.nodes for name in node.captured)]
+        self.pinned = {moved[name].source if name in moved else name for name in read}
+        self._same: dict[bytes, Array] = {}
+        self._inverse: dict[int, Array] = {}
+        self._boxes: dict[int, Array | None] = {}
+        self._between: dict[tuple[int, int, int], Order] = {}
+
+    def _edges(self, node: Node) -> Iterator[_Edge]:
+        if self._only_moves(node):
+            return
+        for operand, name in enumerate(node.inputs):
+            value = self.model.value(name)
+            if not name or name in self.model.constants or value.fixed is None:
+                continue
+            rows = self.moved.get(name)
+            if rows is not None:
+                k = rows.index.shape[-1]
+                yield _Edge(rows.source, node.makes[0], operand, name, rows.index.reshape(-1, k), rows.moves)
+            elif value.fixed and 0 not in value.fixed:
+                index = np.arange(math.prod(value.fixed[:-1]), dtype=np.int32).reshape(-1, 1)
+                yield _Edge(name, node.makes[0], operand, name, index, 0)
+
+    def _only_moves(self, node: Node) -> bool:
+        return bool(node.makes) and all(name in self.moved for name in node.makes)
+
+    def width(self, name: str) -> int:
+        return (self.model.value(name).fixed or (1,))[-1]
+
+    def rows(self, name: str) -> int:
+        return math.prod((self.model.value(name).fixed or ())[:-1])
+
+    def same(self, order: Array) -> Array:
+        """One array for all that are equal."""
+        return self._same.setdefault(order.tobytes(), order)
+
+    def inverse(self, order: Array) -> Array:
+        if id(order) not in self._inverse:
+            made = np.empty_like(order)
+            made[order] = np.arange(len(order), dtype=order.dtype)
+            self._inverse[id(order)] = made
+        return self._inverse[id(order)]
+
+    def between(self, edge: _Edge, orders: Mapping[str, Order]) -> Order:
+        """Which rows of what was computed a node reads, one after the other; None for all as they are."""
+        source, reader = orders.get(edge.source), orders.get(edge.reader)
+        key = id(edge), id(source), id(reader)
+        if key not in self._between:
+            flat = (edge.index if reader is None else edge.index[reader]).reshape(-1)
+            if source is not None:
+                flat = np.where(flat == FILLED, FILLED, self.inverse(source)[flat])
+            straight = len(flat) == self.rows(edge.source) and np.array_equal(flat, np.arange(len(flat)))
+            self._between[key] = None if straight else self.same(flat.astype(np.int32))
+        return self._between[key]
+
+    def read_as_is(self, edge: _Edge, source: Order) -> Order | bool:
+        """The order of the reader in which it reads what is computed as it lies; False where there is
+        none."""
+        turned = self._bijection(edge)
+        if turned is None:
+            return False
+        return self._order(turned if source is None else turned[source])
+
+    def made_as_read(self, edge: _Edge, reader: Order) -> Order | bool:
+        """The order of the source in which it makes what is read as it lies; False where there is none."""
+        if self._bijection(edge) is None:
+            return False
+        flat = edge.index.reshape(-1)
+        return self._order(flat if reader is None else flat[reader])
+
+    def _order(self, order: Array) -> Order:
+        straight = np.array_equal(order, np.arange(len(order)))
+        return None if straight else self.same(np.ascontiguousarray(order, np.int32))
+
+    def _bijection(self, edge: _Edge) -> Array | None:
+        """For each row of the source which row of the reader it is, where each is one."""
+        key = -id(edge)
+        if key not in self._inverse:
+            flat, rows = edge.index.reshape(-1), self.rows(edge.source)
+            whole = edge.index.shape[1] == 1 and len(flat) == rows and edge.reader in self.ops
+            found = np.full(rows if whole else 0, FILLED, np.int32)
+            if whole:
+                found[flat] = np.arange(rows, dtype=np.int32)
+            self._inverse[key] = found
+        found = self._inverse[key]
+        return found if len(found) and found.min() >= 0 else None
+
+    def boxes(self, moved: Array, source: str) -> Array | None:
+        """Those that bring a batch's rows to their places; None where batches are mixed, or these are too
+        many."""
+        key = id(moved)
+        if key not in self._boxes:
+            rows = self.rows(source)
+            self._boxes[key] = None
+            if rows % self.batch == 0 and len(moved) % self.batch == 0:
+                each = moved.reshape(self.batch, -1)
+                first = np.arange(self.batch, dtype=np.int32)[:, None] * (rows // self.batch)
+                each = np.where(each == FILLED, FILLED, each - first)
+                if (each == each[0]).all() and each.max() < rows // self.batch:
+                    self._boxes[key] = boxes_of(each[0], _MOST_BOXES)
+        return self._boxes[key]
+
+    @cached_property
+    def _singly(self) -> set[tuple[str, int]]:
+        """What is moved by several nodes and is rows to one that reads or made it: sources, and which
+        rows."""
+        rows: set[str] = set()  # made of products or normalisations of rows
+        for name, node in self.ops.items():
+            if node.op in (*NORMS, "MatMul") or not rows.isdisjoint(node.inputs):
+                rows.add(name)
+        return {
+            (edge.source, id(self.between(edge, {})))
+            for edge in self.edges
+            if edge.moves > 1 and not rows.isdisjoint((edge.source, edge.reader))
+        }
+
+    def one_move(self, edge: _Edge) -> bool:
+        """Whether one move may stand for several of the model's, in the model's orders."""
+        return (edge.source, id(self.between(edge, {}))) in self._singly
+
+    def moves(self, edges: Sequence[_Edge], orders: Mapping[str, Order]) -> dict[tuple[str, int], _Move]:
+        """What is moved for these, by the source and which of its rows, each once for all that read it."""
+        found: dict[tuple[str, int], _Move] = {}
+        for edge in edges:
+            moved = self.between(edge, orders)
+            if moved is None:
+                continue
+            straight = orders.get(edge.source) is None and orders.get(edge.reader) is None
+            each = 4 * len(moved) * self.width(edge.source) / _COPIED
+            one = math.inf
+            if not straight or self.one_move(edge):
+                boxes = self.boxes(moved, edge.source)
+                one = math.inf if boxes is None else each + _EACH * len(boxes)
+            move = _Move(edge.moves * (each + _EACH) if straight else 0.0, one, must=not straight)
+            key = edge.source, id(moved)
+            found[key] = move.beside(found[key]) if key in found else move
+        return found
+
+    def cycles(self, edges: Sequence[_Edge], orders: Mapping[str, Order]) -> float:
+        """What all that takes."""
+        return sum(move.one if move.is_one else move.model for move in self.moves(edges, orders).values())
+
+
+def _is_of_rows(model: Model, node: Node) -> bool:
+    """Whether a node does the same to each row, in whatever order they are."""
+    if not node.is_known or len(node.makes) != 1 or len(node.outputs) != 1 or node.captured:
+        return False
+    made = model.value(node.outputs[0])
+    if made.fixed is None or len(made.fixed) < 2 or 0 in made.fixed or made.dtype != np.float32:
+        return False
+    sources = [name for name in node.inputs if name and name not in model.constants]
+    if not sources or any((model.value(name).fixed or ())[:-1] != made.fixed[:-1] for name in sources):
+        return False
+    constants = [model.constants[name] for name in node.inputs if name in model.constants]
+    if node.op == "MatMul":
+        return len(sources) == 1 and node.inputs[0] == sources[0] and constants[0].ndim == 2
+    if node.op in NORMS:
+        return len(sources) == 1 and int(node.attributes.get("axis", -1)) in (-1, len(made.fixed) - 1)
+    if any(model.value(name).fixed != made.fixed for name in sources):
+        return False
+    if node.op in ONE_BY_ONE:
+        return len(node.inputs) == 1
+    if node.op in ARITHMETIC and len(node.inputs) == 2 and "axis" not in node.attributes:
+        return all(is_row(array, made.fixed) or array.shape == made.fixed for array in constants)
+    return False
+
+
+class _Ordering:
+    def __init__(self, looking: _Looking) -> None:
+        self._looking = looking
+        self._orders: dict[str, Order] = {}
+
+    def found(self) -> dict[str, Order]:
+        """The order of each operation on rows that has another one than the model's."""
+        for name in reversed(list(self._looking.ops)):
+            self._backwards(name)
+        for name in self._looking.ops:
+            if name not in self._orders:
+                self._orders[name] = self._forwards(name)
+        for _ in range(_ROUNDS):
+            if not self._improve():
+                break
+        for members in self._parts():
+            edges = self._around(members)
+            before = self._looking.cycles(edges, {})
+            if self._looking.cycles(edges, self._orders) > _GAIN * before:
+                self._orders.update(dict.fromkeys(members))
+        return {name: order for name, order in self._orders.items() if order is not None}
+
+    def _backwards(self, name: str) -> None:
+        """The order in which all that reads a result wants it, if that is known and nothing more is moved for
+        it."""
+        looking = self._looking
+        edges = looking.out_of.get(name, [])
+        if name in looking.pinned or not edges:
+            self._orders[name] = None
+            return
+        wanted: list[Order] = []
+        for edge in edges:
+            if edge.reader in looking.ops:
+                if edge.reader not in self._orders:
+                    return
+                order = looking.made_as_read(edge, self._orders[edge.reader])
+            else:
+                order = self._as_anchor_reads(edge)
+            if order is False or order is True:
+                return
+            wanted.append(order)
+        given = looking.into[name]
+        narrower = len(given) == 1 and looking.width(given[0].name) <= looking.width(name)
+        if narrower and all(order is wanted[0] for order in wanted):
+            self._orders[name] = wanted[0]
+
+    def _as_anchor_reads(self, edge: _Edge) -> Order | bool:
+        flat = edge.index.reshape(-1)
+        rows = self._looking.rows(edge.source)
+        if edge.index.shape[1] != 1 or len(flat) != rows or len(np.unique(flat)) != rows or flat.min() < 0:
+            return False
+        return None if np.array_equal(flat, np.arange(rows)) else self._looking.same(flat)
+
+    def _forwards(self, name: str) -> Order:
+        """The order that takes least of those in which one input is read as it lies, and the model's own."""
+        looking = self._looking
+        known = [edge for edge in looking.out_of.get(name, []) if self._is_known(edge.reader)]
+        beside = [
+            other
+            for edge in looking.into[name]
+            for other in looking.out_of[edge.source]
+            if other.reader != name and self._is_known(other.reader)
+        ]
+        edges = [*looking.into[name], *known, *beside]
+        found: list[tuple[float, Order]] = []
+        for order in self._candidates(name):
+            found.append((looking.cycles(edges, {**self._near(edges), name: order}), order))
+        return min(found, key=lambda one: one[0])[1]
+
+    def _candidates(self, name: str) -> list[Order]:
+        found: list[Order] = []
+        for edge in self._looking.into[name]:
+            order = self._looking.read_as_is(edge, self._orders.get(edge.source))
+            if not isinstance(order, bool) and not any(order is one for one in found):
+                found.append(order)
+        return found if any(order is None for order in found) else [*found, None]
+
+    def _is_known(self, reader: str) -> bool:
+        return reader not in self._looking.ops or reader in self._orders
+
+    def _near(self, edges: Sequence[_Edge]) -> dict[str, Order]:
+        names = {name for edge in edges for name in (edge.source, edge.reader)}
+        return {name: self._orders[name] for name in names if name in self._orders}
+
+    def _around(self, members: set[str]) -> list[_Edge]:
+        """The edges of these, and those that read what these read."""
+        looking = self._looking
+        sources = {*members, *(edge.source for name in members for edge in looking.into[name])}
+        return [edge for name in sources for edge in looking.out_of.get(name, [])]
+
+    def _parts(self, *, as_is: bool = False) -> list[set[str]]:
+        """Operations that read one another's results, or the same ones, in whatever order. as_is: that read
+        one another's as they lie only."""
+        looking = self._looking
+        first: dict[str, str] = {}
+
+        def root(name: str) -> str:
+            while first.get(name, name) != name:
+                name = first[name]
+            return name
+
+        for edge in looking.edges:
+            if edge.reader not in looking.ops or (as_is and edge.source not in looking.ops):
+                continue
+            if not as_is or looking.between(edge, self._orders) is None:
+                first[root(edge.reader)] = root(edge.source)
+        parts: dict[str, set[str]] = {}
+        for name in looking.ops:
+            parts.setdefault(root(name), set()).add(name)
+        return list(parts.values())
+
+    def _improve(self) -> bool:
+        """Try operations that read one another's results as they lie in the order of a neighbour, all at
+        once."""
+        better = False
+        for members in self._parts(as_is=True):
+            if not members.isdisjoint(self._looking.pinned):
+                continue
+            edges = self._around(members)
+            best, least = None, self._looking.cycles(edges, self._orders)
+            for trial in self._trials(members, edges):
+                cycles = self._looking.cycles(edges, {**self._near(edges), **trial})
+                if cycles < _GAIN * least:
+                    best, least = trial, cycles
+            if best is not None:
+                self._orders.update(best)
+                better = True
+        return better
+
+    def _trials(self, members: set[str], edges: Sequence[_Edge]) -> Iterator[dict[str, Order]]:
+        seen: set[tuple[str, int]] = set()
+        for edge in edges:
+            inside = edge.reader in members, edge.source in members
+            if inside == (True, True) or inside == (False, False):
+                continue
+            if inside[0]:
+                name, order = edge.reader, self._looking.read_as_is(edge, self._orders.get(edge.source))
+            elif edge.reader in self._looking.ops:
+                name, order = edge.source, self._looking.made_as_read(edge, self._orders.get(edge.reader))
+            else:
+                name, order = edge.source, self._as_anchor_reads(edge)
+            if isinstance(order, bool) or (name, id(order)) in seen:
+                continue
+            seen.add((name, id(order)))
+            trial = self._spread(name, order, members)
+            if trial is not None:
+                yield trial
+
+    def _spread(self, name: str, order: Order, members: set[str]) -> dict[str, Order] | None:
+        """Orders for all of them that read one another's results as they lie, if one has this order."""
+        looking = self._looking
+        found: dict[str, Order] = {name: order}
+        open_ = [name]
+        while open_:
+            at = open_.pop()
+            for edge in [*looking.into[at], *looking.out_of.get(at, [])]:
+                if edge.source not in members or edge.reader not in members:
+                    continue
+                if looking.between(edge, self._orders) is not None:
+                    continue
+                other = edge.reader if edge.source == at else edge.source
+                if other in found:
+                    continue
+                if edge.source == at:
+                    order_there = looking.read_as_is(edge, found[at])
+                else:
+                    order_there = looking.made_as_read(edge, found[at])
+                if isinstance(order_there, bool):
+                    return None
+                found[other] = order_there
+                open_.append(other)
+        return found
+
+
+class _Writing:
+    """The model with rows in these orders. A value that is computed in another order keeps its name, for what
+    is known of its range."""
+
+    def __init__(self, looking: _Looking, orders: Mapping[str, Order]) -> None:
+        self._looking, self._model, self._orders = looking, looking.model, orders
+        self._constants: dict[str, Array] = dict(self._model.constants)
+        self._values = dict(self._model.values)
+        self._nodes: list[Node] = []
+        self._moves = looking.moves(looking.edges, orders)
+        self._moved: dict[tuple[str, int], str] = {}
+        self._changed = False
+
+    def written(self) -> Model:
+        for name in self._shapes:
+            self._values[name] = Value(name, self._shapes[name], np.dtype(np.float32))
+        for node in self._model.nodes:
+            self._node(node)
+        if not self._changed:
+            return self._model
+        model = replace(self._model, nodes=tuple(self._nodes), constants=self._constants, values=self._values)
+        model = needed(without_detours(model))
+        for node in model.nodes:
+            if node.makes and all(name in self._looking.moved for name in node.makes):
+                source = self._looking.moved[node.makes[0]].source
+                assert source not in self._orders, f"{node.title} reads rows in another order"
+        return model
+
+    @cached_property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of values in other orders: as those have them that read them as they lie, or as what they are made
+        of, if that is in the model's order, where several that are not read them; so nothing stands
+        between."""
+        found: dict[str, tuple[int, ...]] = {}
+        for name in reversed(list(self._orders)):
+            own = self._model.value(name).fixed or ()
+            readers = self._looking.out_of.get(name, [])
+            before = self._looking.into[name]
+            behind = {
+                (found.get(one.reader) or self._model.value(one.name).fixed or own)[:-1] for one in readers
+            }
+            if not all(self._is_view(edge) for edge in readers):
+                behind = set()
+            ahead = {
+                (self._model.value(edge.source).fixed or own)[:-1]
+                for edge in before
+                if edge.source not in self._orders and self._is_view(edge)
+            }
+            ordered = [edge for edge in readers if edge.reader in self._orders]
+            choices = (ahead, behind) if len(ordered) > 1 else (behind, ahead)
+            lead = next((one.pop() for one in choices if len(one) == 1), own[:-1])
+            found[name] = (*lead, own[-1])
+        return found
+
+    def _is_view(self, edge: _Edge) -> bool:
+        """Whether a node reads rows as they lie."""
+        return edge.index.shape[1] == 1 and self._looking.between(edge, self._orders) is None
+
+    def _node(self, node: Node) -> None:
+        edges = self._looking.into.get(node.makes[0], []) if node.makes else []
+        inputs = list(node.inputs)
+        attributes = dict(node.attributes)
+        name = node.makes[0] if node.makes else ""
+        order = self._orders.get(name)
+        for edge in edges:
+            if edge.name != node.inputs[edge.operand]:
+                continue
+            inputs[edge.operand] = self._read(edge, name)
+        if order is not None:
+            shape = self._shapes[name]
+            for i, given in enumerate(node.inputs):
+                if given in self._constants and node.op in ARITHMETIC:
+                    inputs[i] = self._constant(given, order, shape, f"{name}:{i}")
+            if node.op in NORMS:
+                attributes["axis"] = -1
+        if tuple(inputs) == node.inputs and order is None:
+            self._nodes.append(node)
+            return
+        self._changed = True
+        self._nodes.append(replace(node, inputs=tuple(inputs), attributes=attributes, proto=None))
+
+    def _constant(self, name: str, order: Array, shape: tuple[int, ...], made: str) -> str:
+        array = self._constants[name]
+        if array.size == 1 or array.size == shape[-1]:
+            if array.ndim <= len(shape):
+                return name
+            self._constants[made] = array.reshape(-1)
+        else:
+            self._constants[made] = array.reshape(-1, shape[-1])[order].reshape(shape)
+        return made
+
+    def _read(self, edge: _Edge, reader: str) -> str:
+        """What a node reads in its order: a value in the shape that it has there."""
+        looking, model = self._looking, self._model
+        straight = edge.source not in self._orders and reader not in self._orders
+        moved = looking.between(edge, self._orders)
+        natural = model.value(edge.name).fixed or ()
+        shape = (*self._shapes[reader][:-1], natural[-1]) if reader in self._orders else natural
+        source = edge.source
+        if straight and (moved is None or not self._moves[source, id(moved)].is_one):
+            return edge.name
+        if moved is not None:
+            source = self._rearranged(source, moved)
+        return self._view(source, shape)
+
+    def _rearranged(self, source: str, moved: Array) -> str:
+        key = source, id(moved)
+        if key not in self._moved:
+            boxes = self._looking.boxes(moved, source)
+            assert boxes is not None  # else this order was not chosen
+            batch, width = self._looking.batch, self._looking.width(source)
+            rows = self._view(source, (batch, self._looking.rows(source) // batch, width))
+            made = f"{source}:rearranged{len(self._moved)}"
+            self._constants[f"{made}:boxes"] = boxes
+            shape = (batch, len(moved) // batch, width)
+            self._values[made] = Value(made, shape, np.dtype(np.float32))
+            inputs = (rows, f"{made}:boxes")
+            self._nodes.append(Node(REARRANGE, DOMAIN, source, inputs, (made,), {"rows": shape[1]}))
+            self._moved[key] = made
+        return self._moved[key]
+
+    def _view(self, source: str, shape: tuple[int, ...]) -> str:
+        before = self._values[source].fixed or ()
+        if before == shape:
+            return source
+        made = f"{source}:as{'x'.join(map(str, shape))}"
+        if made not in self._values:
+            target = f"{made}:shape"
+            self._constants[target] = np.array([0 if before[0] == shape[0] else -1, *shape[1:]], np.int64)
+            self._values[made] = Value(made, shape, np.dtype(np.float32))
+            self._nodes.append(Node("Reshape", "", "", (source, target), (made,)))
+        return made
