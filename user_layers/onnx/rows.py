@@ -22,6 +22,7 @@ from user_layers.onnx.columns import without_detours
 from user_layers.onnx.fold import needed
 from user_layers.onnx.model import ARITHMETIC, Array, Model, Node, Value
 from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
+from user_layers.onnx.views import RESHAPES
 
 NORMS = ("LayerNormalization", "RMSNormalization", UNIT_ROWS)
 _MOST_ROWS = 512  # of a batch: few enough for several slices
@@ -47,30 +48,33 @@ def join_rows(model: Model) -> Model:
         nodes.append(Node("Reshape", "", "", (source, target), (made,)))
 
     for node in model.nodes:
-        sources = _sources(model, node, joined, batch)
-        if sources is None or not beside.isdisjoint(node.makes):
+        lead = beside.get(node.outputs[0]) if node.outputs else None
+        sources = _sources(model, node, joined, batch) if lead is None else _beside(model, node, lead)
+        if sources is None:
             nodes.append(node)
             continue
         (output,) = node.makes
         inputs = list(node.inputs)
         for source in sources:
-            shape = _joined(model.value(source).fixed or (), batch)
-            name = f"{source}:rows"
+            before = model.value(source).fixed or ()
+            shape = _joined(before, batch) if lead is None else (*lead, before[-1])
+            name = f"{source}:rows" if lead is None else f"{source}:batches"
             if name not in viewed:
                 viewed.add(name)
                 values[name] = Value(name, shape, np.dtype(np.float32))
-                view(source, name, shape, model.value(source).fixed or ())
+                view(source, name, shape, before)
             inputs = [name if given == source else given for given in inputs]
         for i, given in enumerate(inputs):
             if given in constants and constants[given].ndim > 3:
                 inputs[i] = f"{given}:row"
                 constants[inputs[i]] = constants[given].reshape(-1)
         shape = model.value(output).fixed or ()
-        name = f"{output}:rows"
-        values[name] = Value(name, _joined(shape, batch), np.dtype(np.float32))
+        made = _joined(shape, batch) if lead is None else (*lead, shape[-1])
+        name = f"{output}:rows" if lead is None else f"{output}:batches"
+        values[name] = Value(name, made, np.dtype(np.float32))
         attributes = {**node.attributes, **({"axis": -1} if node.op in NORMS else {})}
         nodes.append(replace(node, inputs=tuple(inputs), outputs=(name,), attributes=attributes, proto=None))
-        view(name, output, shape, _joined(shape, batch))
+        view(name, output, shape, made)
         joined.add(output)
         viewed.add(name)
     if not joined:
@@ -78,39 +82,53 @@ def join_rows(model: Model) -> Model:
     return needed(without_detours(replace(model, nodes=tuple(nodes), constants=constants, values=values)))
 
 
-def _beside_attention(model: Model, batch: int) -> set[str]:
+Lead = tuple[int, int]
+"""Batches and rows of attention."""
+
+
+def _beside_attention(model: Model, batch: int) -> dict[str, Lead]:
     """What is made row by row for attention of more batches than the model's, and of its results, a product
     on each side: with other batches than attention's it would not stay in local memory with it."""
-    found: set[str] = set()
+    found: dict[str, Lead] = {}
     for node in model.nodes:
         if node.op != ATTENTION or not node.is_known:
             continue
-        lead = (model.value(node.outputs[0]).fixed or ())[:-1]
-        if len(lead) == 2 and lead[0] > batch and _use(lead[1]) > _HALF:
+        shape = model.value(node.outputs[0]).fixed or ()
+        if len(shape) == 3 and shape[0] > batch and _use(shape[1]) > _HALF:
             for name in node.inputs:
-                _spread(model, name, lead, found, back=True)
-            _spread(model, node.outputs[0], lead, found, back=False)
+                _spread(model, name, shape[:2], found, back=True)
+            _spread(model, node.outputs[0], shape[:2], found, back=False)
     return found
 
 
 def _spread(
-    model: Model, name: str, lead: tuple[int, ...], found: set[str], *, back: bool, products: int = 1
+    model: Model, name: str, lead: Lead, found: dict[str, Lead], *, back: bool, products: int = 1
 ) -> None:
     """Note the values of these rows that one is made of, or that are made of it, up to sums of two."""
-    if name in model.constants or (model.value(name).fixed or ())[:-1] != lead:
+    shape = model.value(name).fixed or ()
+    if name in model.constants or tuple(n for n in shape[:-1] if n != 1) != lead:
         return
-    found.add(name)
+    found.setdefault(name, lead)
     maker = model.makers.get(name)
     nodes = ((maker,) if maker is not None else ()) if back else model.consumers.get(name, ())
     for node in nodes:
         left = products - (node.op == "MatMul")
         sources = [one for one in node.inputs if one not in model.constants]
-        if left < 0 or node.op not in ("MatMul", *NORMS, *ONE_BY_ONE, *ARITHMETIC) or not node.is_known:
+        if left < 0 or not node.is_known or not node.makes:
+            continue
+        if node.op not in ("MatMul", *NORMS, *ONE_BY_ONE, *ARITHMETIC, *RESHAPES):
             continue
         if len(sources) == 1:
             _spread(model, (sources if back else node.outputs)[0], lead, found, back=back, products=left)
         elif not back:
-            found.update(node.makes)
+            found.setdefault(node.outputs[0], lead)
+
+
+def _beside(model: Model, node: Node, lead: Lead) -> tuple[str, ...] | None:
+    """The values whose rows a node works on, where it is to have them as attention has; None where it has, or
+    does something else."""
+    made = model.value(node.outputs[0]).fixed or ()
+    return None if made[:-1] == lead else _sources_of(model, node)
 
 
 def batch_of(model: Model) -> int:
@@ -143,10 +161,21 @@ def parts_of(rows: int) -> int:
 
 def _sources(model: Model, node: Node, joined: set[str], batch: int) -> tuple[str, ...] | None:
     """The values whose rows a node works on, where it is to work on joined ones; None else."""
+    shape = model.value(node.outputs[0]).fixed if node.outputs else None
+    if shape is None or not _gains(shape, batch):
+        return None
+    sources = _sources_of(model, node)
+    if sources is not None and node.op not in ("MatMul", *NORMS) and joined.isdisjoint(sources):
+        return None
+    return sources
+
+
+def _sources_of(model: Model, node: Node) -> tuple[str, ...] | None:
+    """The values on whose rows a node works one by one; None where it does something else."""
     if not node.is_known or len(node.makes) != 1 or node.captured:
         return None
     made = model.value(node.outputs[0])
-    if made.fixed is None or not _gains(made.fixed, batch) or made.dtype != np.float32:
+    if made.fixed is None or made.dtype != np.float32:
         return None
     sources = tuple(dict.fromkeys(name for name in node.inputs if name and name not in model.constants))
     shapes = [model.value(name).fixed or () for name in sources]
@@ -159,7 +188,7 @@ def _sources(model: Model, node: Node, joined: set[str], batch: int) -> tuple[st
     if node.op in NORMS:
         axis = int(node.attributes.get("axis", -1))
         return sources if axis in (-1, len(made.fixed) - 1) and len(sources) == 1 else None
-    if joined.isdisjoint(sources) or any(shape != made.fixed for shape in shapes):
+    if any(shape != made.fixed for shape in shapes):
         return None
     if node.op in ONE_BY_ONE:
         return sources

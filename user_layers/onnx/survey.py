@@ -27,6 +27,7 @@ from user_layers.onnx.fuse import fuse_affine
 from user_layers.onnx.groups import join_groups
 from user_layers.onnx.interleave import order_by_products
 from user_layers.onnx.kernels import multiply_computed_kernels, unfold_by_convolution
+from user_layers.onnx.last_channels import channels_by_themselves
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.lower import Converter, Lowering
 from user_layers.onnx.merged import merge_dimensions
@@ -134,7 +135,7 @@ def _layered(model: Model, ranges: Collection[str] | None) -> Model:
     # Tokens again, which attention that is one layer makes.
     model = keep_tokens(fuse_attention(weights_first(model)))
     # Rows in few orders before cut out ones become channels that are picked.
-    model = keep_orders(fold_edges(fuse_patterns(model)))
+    model = keep_orders(channels_by_themselves(fold_edges(fuse_patterns(model))))
     # Behind edges, which become pads. Branches become one convolution; then channels are picked where a
     # convolution cannot make them apart; then convolutions by phases, whose kernels have no idle taps.
     model = pick_channels(split_convolutions(without_idle_taps(merge_branches(model))))
