@@ -218,6 +218,87 @@ def test_pictures_of_convolutions_stay(toolkit: Toolkit) -> None:
     assert keep_orders(model) is model
 
 
+def test_rows_of_another_batch_are_no_zeros(toolkit: Toolkit) -> None:
+    """All rows are moved on by one: the first of the second batch is the first one's last."""
+    net = Net(2, 6, 8, 64)
+    y = net.reshape(net.norm("x"), 96, 64)
+    y = net.add("Slice", net.add("Pad", y, np.array([1, 0, 0, 0]), np.float32(0)), [0], [96], [0])
+    net.now = net.add("MatMul", net.reshape(y, 2, 48, 64), net.numbers(64, 64))
+    equals_onnxruntime(toolkit, net.proto(), net.given())
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_same_rows_of_two_sizes(toolkit: Toolkit, turned: bool) -> None:
+    """Rows alike by number are of one batch here, of both there."""
+    net = Net(2, 6, 16, 64)
+
+    def both() -> str:
+        y = net.add("MatMul", "x", net.numbers(64, 64))
+        z = net.reshape(net.add("Slice", y, [0], [1], [0]), 2, 48, 64)
+        return net.add("MatMul", rolled(net, z, 5), net.numbers(64, 64))
+
+    def each() -> str:
+        y = net.reshape(net.add("MatMul", "x", net.numbers(64, 64)), 2, 96, 64)
+        y = net.add("Slice", y, [0], [48], [1])
+        y = net.add("Relu", net.add("MatMul", y, net.numbers(64, 64)))
+        return net.add("MatMul", rolled(net, y, 5), net.numbers(64, 64))
+
+    made = [part() for part in ((both, each) if turned else (each, both))]
+    net.now = made[0]
+    equals_onnxruntime(toolkit, net.proto(made[1:]), net.given())
+
+
+def rolled(net: Net, x: str, by: int) -> str:
+    """Rows [N, T, C], twice by so many."""
+    for _ in range(2):
+        x = net.add(
+            "Concat", net.add("Slice", x, [by], [2**31], [1]), net.add("Slice", x, [0], [by], [1]), axis=1
+        )
+    return x
+
+
+def test_products_of_six_dimensions(toolkit: Toolkit) -> None:
+    net = Net(1, 8, 12, 64)
+    order = [0, 1, 3, 2, 4, 5]
+    y = net.add("Transpose", net.reshape(net.norm("x"), 1, 2, 4, 3, 4, 64), perm=order)
+    y = net.add("Transpose", net.add("MatMul", y, net.numbers(64, 64)), perm=order)
+    net.now = net.add("MatMul", net.reshape(y, 1, 8, 12, 64), net.numbers(64, 64))
+    equals_onnxruntime(toolkit, net.proto(), net.given())
+
+
+def test_names_that_a_model_has_itself() -> None:
+    """None of those that are made is one of the model's."""
+    net = blocks(0, 1)
+    net.now = net.add("Add", net.now, net.numbers(1, 8, 12, 64))
+    net.block(4)
+    model = load_model(net.proto())
+    made = {*keep_orders(model).values} - {*model.values}
+    made |= {*keep_orders(model).constants} - {*model.constants}
+    assert any("rearranged" in name for name in made)
+    for name in sorted(made):
+        inner = next(one for one in net.nodes if one.op_type == "Relu").output[0]
+        other = load_model(renamed(net.proto(), inner, name))
+        assert name in other.values
+        assert not {
+            one for node in keep_orders(other).nodes for one in node.outputs if node.op == REARRANGE
+        } & {name}
+        kept = keep_orders(other)
+        assert name not in kept.constants
+        assert sum(name in node.outputs for node in kept.nodes) == 1
+
+
+def renamed(proto: Any, old: str, new: str) -> Any:
+    """The model with another name for a value."""
+    for node in proto.graph.node:
+        for names in (node.input, node.output):
+            for i, name in enumerate(names):
+                if name == old:
+                    names[i] = new
+    for value in proto.graph.value_info:
+        value.name = new if value.name == old else value.name
+    return proto
+
+
 @examples(12)
 @given(data=st.data())
 def test_any_blocks(toolkit: Toolkit, data: st.DataObject) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from user_layers.graph.prepared import free_name
 from user_layers.onnx.fold import needed
 from user_layers.onnx.model import Model, Node, Rewriting, Value
 from user_layers.onnx.views import RESHAPES
@@ -90,10 +91,15 @@ class _Pass(Rewriting):
 
     def _view(self, source: str, made: str) -> Node:
         shape = self.values[made].fixed or ()
-        self.constants[f"{made}:shape"] = np.array([0, *shape[1:]], np.int64)
-        return Node("Reshape", "", "", (source, f"{made}:shape"), (made,))
+        target = self._free(f"{made}:shape")
+        self.constants[target] = np.array([0, *shape[1:]], np.int64)
+        return Node("Reshape", "", "", (source, target), (made,))
 
-    def _named(self, name: str, shape: Shape) -> str:
+    def _free(self, stem: str) -> str:
+        return free_name(stem, self.model.values, self.model.constants, self.values, self.constants)
+
+    def _named(self, stem: str, shape: Shape) -> str:
+        name = self._free(stem)
         self.values[name] = Value(name, shape, np.dtype(np.float32))
         return name
 

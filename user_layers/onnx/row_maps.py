@@ -19,7 +19,7 @@ from user_layers.onnx.views import RESHAPES
 
 FILLED = -1
 """In the place of a row's number: zeros."""
-_MOST = 1 << 20  # rows of a value
+_MOST = 1 << 18  # rows of a value
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _part(model: Model, node: Node, name: str, index: Array, width: int) -> Arra
     if node.op == "Split":
         axis = int(node.attributes.get("axis", 0)) % rank
         sizes = [(model.value(one).fixed or ())[axis : axis + 1] for one in node.makes]
-        if name not in node.makes or any(not size for size in sizes):
+        if node.makes != node.outputs or any(not size for size in sizes):
             return None
         ends = np.cumsum([0, *(size[0] for size in sizes)])
         at = node.makes.index(name)

@@ -19,6 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
+from user_layers.graph.prepared import free_name
 from user_layers.onnx.boxes import boxes_of
 from user_layers.onnx.channels import ONE_BY_ONE
 from user_layers.onnx.columns import without_detours
@@ -102,11 +103,11 @@ class _Looking:
         self.pinned = {moved[name].source if name in moved else name for name in read}
         self._same: dict[bytes, Array] = {}
         self._inverse: dict[int, Array] = {}
-        self._boxes: dict[int, Array | None] = {}
+        self._boxes: dict[tuple[int, int], Array | None] = {}
         self._between: dict[tuple[int, int, int], Order] = {}
 
     def _edges(self, node: Node) -> Iterator[_Edge]:
-        if self._only_moves(node):
+        if not node.makes or self._only_moves(node):
             return
         for operand, name in enumerate(node.inputs):
             value = self.model.value(name)
@@ -155,28 +156,32 @@ class _Looking:
     def read_as_is(self, edge: _Edge, source: Order) -> Order | bool:
         """The order of the reader in which it reads what is computed as it lies; False where there is
         none."""
-        turned = self._bijection(edge)
-        if turned is None:
-            return False
-        return self._order(turned if source is None else turned[source])
+        return self._along(edge, source, 1, self.places(edge))
 
     def made_as_read(self, edge: _Edge, reader: Order) -> Order | bool:
         """The order of the source in which it makes what is read as it lies; False where there is none."""
-        if self._bijection(edge) is None:
+        return self._along(edge, reader, -1, edge.index.reshape(-1))
+
+    def _along(self, edge: _Edge, order: Order, way: int, rows: Order) -> Order | bool:
+        """The order of an edge's other end. way: from the source or to it; rows: which ones, in the
+        model's."""
+        if rows is None or self.places(edge) is None:
             return False
-        flat = edge.index.reshape(-1)
-        return self._order(flat if reader is None else flat[reader])
+        key = way * id(edge), id(order), 0
+        if key not in self._between:
+            self._between[key] = self._order(rows if order is None else rows[order])
+        return self._between[key]
 
     def _order(self, order: Array) -> Order:
         straight = np.array_equal(order, np.arange(len(order)))
         return None if straight else self.same(np.ascontiguousarray(order, np.int32))
 
-    def _bijection(self, edge: _Edge) -> Array | None:
+    def places(self, edge: _Edge) -> Array | None:
         """For each row of the source which row of the reader it is, where each is one."""
         key = -id(edge)
         if key not in self._inverse:
             flat, rows = edge.index.reshape(-1), self.rows(edge.source)
-            whole = edge.index.shape[1] == 1 and len(flat) == rows and edge.reader in self.ops
+            whole = edge.index.shape[1] == 1 and len(flat) == rows and flat.min() >= 0
             found = np.full(rows if whole else 0, FILLED, np.int32)
             if whole:
                 found[flat] = np.arange(rows, dtype=np.int32)
@@ -185,18 +190,14 @@ class _Looking:
         return found if len(found) and found.min() >= 0 else None
 
     def boxes(self, moved: Array, source: str) -> Array | None:
-        """Those that bring a batch's rows to their places; None where batches are mixed, or these are too
-        many."""
-        key = id(moved)
+        """Those that bring a batch's rows to their places; None where a batch has rows of another one, or
+        these are too many."""
+        key = id(moved), self.rows(source)
         if key not in self._boxes:
-            rows = self.rows(source)
             self._boxes[key] = None
-            if rows % self.batch == 0 and len(moved) % self.batch == 0:
-                each = moved.reshape(self.batch, -1)
-                first = np.arange(self.batch, dtype=np.int32)[:, None] * (rows // self.batch)
-                each = np.where(each == FILLED, FILLED, each - first)
-                if (each == each[0]).all() and each.max() < rows // self.batch:
-                    self._boxes[key] = boxes_of(each[0], _MOST_BOXES)
+            each = _of_a_batch(moved, self.rows(source), self.batch)
+            if each is not None:
+                self._boxes[key] = boxes_of(each, _MOST_BOXES)
         return self._boxes[key]
 
     @cached_property
@@ -240,6 +241,20 @@ class _Looking:
         return sum(move.one if move.is_one else move.model for move in self.moves(edges, orders).values())
 
 
+def _of_a_batch(moved: Array, rows: int, batch: int) -> Array | None:
+    """Which of a batch's rows are moved, where it is the same of each; None otherwise. rows: of all
+    batches."""
+    if rows % batch != 0 or len(moved) % batch != 0:
+        return None
+    each = moved.reshape(batch, -1)
+    own: Array = each - np.arange(batch, dtype=np.int32)[:, None] * (rows // batch)
+    filled = each == FILLED
+    if (filled != filled[0]).any() or (own[~filled] < 0).any() or (own >= rows // batch).any():
+        return None
+    own = np.where(filled, FILLED, own)
+    return own[0] if (own == own[0]).all() else None
+
+
 def _is_of_rows(model: Model, node: Node) -> bool:
     """Whether a node does the same to each row, in whatever order they are."""
     if not node.is_known or len(node.makes) != 1 or len(node.outputs) != 1 or node.captured:
@@ -248,7 +263,8 @@ def _is_of_rows(model: Model, node: Node) -> bool:
     if made.fixed is None or len(made.fixed) < 2 or 0 in made.fixed or made.dtype != np.float32:
         return False
     sources = [name for name in node.inputs if name and name not in model.constants]
-    if not sources or any((model.value(name).fixed or ())[:-1] != made.fixed[:-1] for name in sources):
+    shapes = [model.value(name).fixed or () for name in sources]
+    if not sources or any(0 in shape or shape[:-1] != made.fixed[:-1] for shape in shapes):
         return False
     constants = [model.constants[name] for name in node.inputs if name in model.constants]
     if node.op == "MatMul":
@@ -296,26 +312,16 @@ class _Ordering:
             return
         wanted: list[Order] = []
         for edge in edges:
-            if edge.reader in looking.ops:
-                if edge.reader not in self._orders:
-                    return
-                order = looking.made_as_read(edge, self._orders[edge.reader])
-            else:
-                order = self._as_anchor_reads(edge)
-            if order is False or order is True:
+            if not self._is_known(edge.reader):
+                return
+            order = looking.made_as_read(edge, self._orders.get(edge.reader))
+            if isinstance(order, bool):
                 return
             wanted.append(order)
         given = looking.into[name]
         narrower = len(given) == 1 and looking.width(given[0].name) <= looking.width(name)
         if narrower and all(order is wanted[0] for order in wanted):
             self._orders[name] = wanted[0]
-
-    def _as_anchor_reads(self, edge: _Edge) -> Order | bool:
-        flat = edge.index.reshape(-1)
-        rows = self._looking.rows(edge.source)
-        if edge.index.shape[1] != 1 or len(flat) != rows or len(np.unique(flat)) != rows or flat.min() < 0:
-            return False
-        return None if np.array_equal(flat, np.arange(rows)) else self._looking.same(flat)
 
     def _forwards(self, name: str) -> Order:
         """The order that takes least of those in which one input is read as it lies, and the model's own."""
@@ -401,10 +407,8 @@ class _Ordering:
                 continue
             if inside[0]:
                 name, order = edge.reader, self._looking.read_as_is(edge, self._orders.get(edge.source))
-            elif edge.reader in self._looking.ops:
-                name, order = edge.source, self._looking.made_as_read(edge, self._orders.get(edge.reader))
             else:
-                name, order = edge.source, self._as_anchor_reads(edge)
+                name, order = edge.source, self._looking.made_as_read(edge, self._orders.get(edge.reader))
             if isinstance(order, bool) or (name, id(order)) in seen:
                 continue
             seen.add((name, id(order)))
@@ -449,6 +453,7 @@ class _Writing:
         self._nodes: list[Node] = []
         self._moves = looking.moves(looking.edges, orders)
         self._moved: dict[tuple[str, int], str] = {}
+        self._views: dict[tuple[str, tuple[int, ...]], str] = {}
         self._changed = False
 
     def written(self) -> Model:
@@ -459,7 +464,7 @@ class _Writing:
         if not self._changed:
             return self._model
         model = replace(self._model, nodes=tuple(self._nodes), constants=self._constants, values=self._values)
-        model = needed(without_detours(model))
+        model = needed(without_detours(needed(model)))
         for node in model.nodes:
             if node.makes and all(name in self._looking.moved for name in node.makes):
                 source = self._looking.moved[node.makes[0]].source
@@ -503,14 +508,12 @@ class _Writing:
         name = node.makes[0] if node.makes else ""
         order = self._orders.get(name)
         for edge in edges:
-            if edge.name != node.inputs[edge.operand]:
-                continue
             inputs[edge.operand] = self._read(edge, name)
         if order is not None:
             shape = self._shapes[name]
             for i, given in enumerate(node.inputs):
                 if given in self._constants and node.op in ARITHMETIC:
-                    inputs[i] = self._constant(given, order, shape, f"{name}:{i}")
+                    inputs[i] = self._constant(given, order, shape, name)
             if node.op in NORMS:
                 attributes["axis"] = -1
         if tuple(inputs) == node.inputs and order is None:
@@ -519,15 +522,24 @@ class _Writing:
         self._changed = True
         self._nodes.append(replace(node, inputs=tuple(inputs), attributes=attributes, proto=None))
 
-    def _constant(self, name: str, order: Array, shape: tuple[int, ...], made: str) -> str:
+    def _constant(self, name: str, order: Array, shape: tuple[int, ...], reader: str) -> str:
         array = self._constants[name]
         if array.size == 1 or array.size == shape[-1]:
             if array.ndim <= len(shape):
                 return name
-            self._constants[made] = array.reshape(-1)
+            array = array.reshape(-1)
         else:
-            self._constants[made] = array.reshape(-1, shape[-1])[order].reshape(shape)
-        return made
+            array = array.reshape(-1, shape[-1])[order].reshape(shape)
+        return self._new(f"{reader}:ordered", array)
+
+    def _new(self, stem: str, array: Array | None = None, shape: tuple[int, ...] = ()) -> str:
+        """A name that nothing has, of a constant or of a value of this shape."""
+        name = free_name(stem, self._values, self._constants)
+        if array is not None:
+            self._constants[name] = array
+        else:
+            self._values[name] = Value(name, shape, np.dtype(np.float32))
+        return name
 
     def _read(self, edge: _Edge, reader: str) -> str:
         """What a node reads in its order: a value in the shape that it has there."""
@@ -550,11 +562,9 @@ class _Writing:
             assert boxes is not None  # else this order was not chosen
             batch, width = self._looking.batch, self._looking.width(source)
             rows = self._view(source, (batch, self._looking.rows(source) // batch, width))
-            made = f"{source}:rearranged{len(self._moved)}"
-            self._constants[f"{made}:boxes"] = boxes
             shape = (batch, len(moved) // batch, width)
-            self._values[made] = Value(made, shape, np.dtype(np.float32))
-            inputs = (rows, f"{made}:boxes")
+            made = self._new(f"{source}:rearranged", None, shape)
+            inputs = (rows, self._new(f"{made}:boxes", boxes))
             self._nodes.append(Node(REARRANGE, DOMAIN, source, inputs, (made,), {"rows": shape[1]}))
             self._moved[key] = made
         return self._moved[key]
@@ -563,10 +573,10 @@ class _Writing:
         before = self._values[source].fixed or ()
         if before == shape:
             return source
-        made = f"{source}:as{'x'.join(map(str, shape))}"
-        if made not in self._values:
-            target = f"{made}:shape"
-            self._constants[target] = np.array([0 if before[0] == shape[0] else -1, *shape[1:]], np.int64)
-            self._values[made] = Value(made, shape, np.dtype(np.float32))
+        if (source, shape) not in self._views:
+            made = self._new(f"{source}:view", None, shape)
+            extents = np.array([0 if before[0] == shape[0] else -1, *shape[1:]], np.int64)
+            target = self._new(f"{made}:shape", extents)
             self._nodes.append(Node("Reshape", "", "", (source, target), (made,)))
-        return made
+            self._views[source, shape] = made
+        return self._views[source, shape]

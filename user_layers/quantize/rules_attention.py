@@ -133,8 +133,9 @@ def _pays(state: Rewriting, site: Site) -> bool:
         name for name in dict.fromkeys(names) if not state.is_bytes(name) and not _multiplied(state, name)
     ]
     moved = sum(8 * math.prod(state.info(name).shape) for name in apart)
-    if shapes[0][0] > 1 and keys <= _KEYS_LOCAL:
-        # In 8 bits only one batch stays in local memory, in fp32 all: the others go to DDR and back.
+    if shapes[0][0] > 1 and keys <= _KEYS_LOCAL and len(set(names)) == len(names) and not values["apart"]:
+        # Of several batches in 8 bits all goes to DDR and back; in fp32 it stays in local memory, where keys
+        # are a tensor by themselves, which is turned.
         moved = sum(8 * math.prod(state.info(name).shape) for name in (*dict.fromkeys(names), site.output))
     divided = _BEGUN * len(apart) + moved * FITTED.read_burst / BURST_BYTES
     return bool(heads * rows * whole + divided < heads * rows * plain)
