@@ -409,7 +409,7 @@ class _Ordering:
                 name, order = edge.reader, self._looking.read_as_is(edge, self._orders.get(edge.source))
             else:
                 name, order = edge.source, self._looking.made_as_read(edge, self._orders.get(edge.reader))
-            if isinstance(order, bool) or (name, id(order)) in seen:
+            if isinstance(order, bool) or order is self._orders.get(name) or (name, id(order)) in seen:
                 continue
             seen.add((name, id(order)))
             trial = self._spread(name, order, members)
