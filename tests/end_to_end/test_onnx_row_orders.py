@@ -266,6 +266,20 @@ def test_products_of_six_dimensions(toolkit: Toolkit) -> None:
     equals_onnxruntime(toolkit, net.proto(), net.given())
 
 
+def test_rows_without_number() -> None:
+    """More than memory would hold are not looked at, beside some that are."""
+    huge = 1 << 36
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["v"], perm=[0, 2, 1, 3]),
+        helper.make_node("Relu", ["v"], ["w"]),
+        helper.make_node("Relu", ["h"], ["i"]),
+        helper.make_node("Concat", ["i", "i"], ["j"], axis=0),
+    ]
+    shapes = {"x": (1, 4, 6, 8), "h": (huge, 2)}
+    model = load_model(make_model(nodes, shapes, ["w", "j"], {}, opset=17))
+    assert keep_orders(model) is model
+
+
 def test_names_that_a_model_has_itself() -> None:
     """None of those that are made is one of the model's."""
     net = blocks(0, 1)

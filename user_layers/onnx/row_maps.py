@@ -19,7 +19,8 @@ from user_layers.onnx.views import RESHAPES
 
 FILLED = -1
 """In the place of a row's number: zeros."""
-_MOST = 1 << 18  # rows of a value
+MOST_ROWS = 1 << 18
+"""Of a value that is looked at."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def _rows(model: Model, name: str, found: dict[str, Rows]) -> Rows | None:
     if name in model.constants or value.fixed is None or value.dtype != np.float32 or len(value.fixed) < 2:
         return None
     count = math.prod(value.fixed[:-1])
-    if not 0 < count <= _MOST or value.fixed[-1] < 1:
+    if not 0 < count <= MOST_ROWS or value.fixed[-1] < 1:
         return None
     return Rows(name, np.arange(count, dtype=np.int32).reshape(*value.fixed[:-1], 1), 0)
 
@@ -83,7 +84,7 @@ def _note(
         index = parts[0].index.reshape(shape) if parts[0].index.size == math.prod(shape) else None
     else:
         index = _part(model, node, name, parts[0].index, source[-1])
-    if index is not None and index.shape == shape and 0 < index.size <= _MOST:
+    if index is not None and index.shape == shape and 0 < index.size <= MOST_ROWS:
         copies = not node.is_a(*RESHAPES, "Identity")
         found[name] = Rows(parts[0].source, index, max(part.moves for part in parts) + copies)
 

@@ -25,7 +25,7 @@ from user_layers.onnx.channels import ONE_BY_ONE
 from user_layers.onnx.columns import without_detours
 from user_layers.onnx.fold import needed
 from user_layers.onnx.model import ARITHMETIC, DOMAIN, Array, Model, Node, Value
-from user_layers.onnx.row_maps import FILLED, Rows, moved_rows
+from user_layers.onnx.row_maps import FILLED, MOST_ROWS, Rows, moved_rows
 from user_layers.onnx.rows import NORMS, batch_of, is_row
 
 REARRANGE = "Rearrange"  # an operation of this compiler alone; its layer is TPU_REARRANGE
@@ -117,8 +117,8 @@ class _Looking:
             if rows is not None:
                 k = rows.index.shape[-1]
                 yield _Edge(rows.source, node.makes[0], operand, name, rows.index.reshape(-1, k), rows.moves)
-            elif value.fixed and 0 not in value.fixed:
-                index = np.arange(math.prod(value.fixed[:-1]), dtype=np.int32).reshape(-1, 1)
+            elif value.fixed and 0 < self.rows(name) <= MOST_ROWS and value.fixed[-1] > 0:
+                index = np.arange(self.rows(name), dtype=np.int32).reshape(-1, 1)
                 yield _Edge(name, node.makes[0], operand, name, index, 0)
 
     def _only_moves(self, node: Node) -> bool:
@@ -261,6 +261,8 @@ def _is_of_rows(model: Model, node: Node) -> bool:
         return False
     made = model.value(node.outputs[0])
     if made.fixed is None or len(made.fixed) < 2 or 0 in made.fixed or made.dtype != np.float32:
+        return False
+    if math.prod(made.fixed[:-1]) > MOST_ROWS:
         return False
     sources = [name for name in node.inputs if name and name not in model.constants]
     shapes = [model.value(name).fixed or () for name in sources]
