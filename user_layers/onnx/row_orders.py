@@ -13,6 +13,7 @@ find their inputs. Then groups of them are tried in the orders of their neighbou
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,12 +22,11 @@ import numpy as np
 
 from user_layers.graph.prepared import free_name
 from user_layers.onnx.boxes import boxes_of
-from user_layers.onnx.channels import ONE_BY_ONE
 from user_layers.onnx.columns import without_detours
 from user_layers.onnx.fold import needed
 from user_layers.onnx.model import ARITHMETIC, DOMAIN, Array, Model, Node, Value
 from user_layers.onnx.row_maps import FILLED, MOST_ROWS, Rows, moved_rows
-from user_layers.onnx.rows import NORMS, batch_of, is_row
+from user_layers.onnx.rows import NORMS, batch_of, sources_of
 
 REARRANGE = "Rearrange"  # an operation of this compiler alone; its layer is TPU_REARRANGE
 _COPIED = 23.0  # bytes that a cycle brings from DDR to DDR, by the clock
@@ -91,7 +91,7 @@ class _Looking:
         self.ops = {
             node.outputs[0]: node
             for node in model.nodes
-            if _is_of_rows(model, node) and not self._only_moves(node)
+            if _is_of_rows(model, node) and not self.only_moves(node)
         }
         self.edges = [edge for node in model.nodes for edge in self._edges(node)]
         self.into: dict[str, list[_Edge]] = {}
@@ -103,11 +103,12 @@ class _Looking:
         self.pinned = {moved[name].source if name in moved else name for name in read}
         self._same: dict[bytes, Array] = {}
         self._inverse: dict[int, Array] = {}
+        self._places: dict[int, Array | None] = {}
         self._boxes: dict[tuple[int, int], Array | None] = {}
         self._between: dict[tuple[int, int, int], Order] = {}
 
     def _edges(self, node: Node) -> Iterator[_Edge]:
-        if not node.makes or self._only_moves(node):
+        if not node.makes or self.only_moves(node):
             return
         for operand, name in enumerate(node.inputs):
             value = self.model.value(name)
@@ -121,7 +122,8 @@ class _Looking:
                 index = np.arange(self.rows(name), dtype=np.int32).reshape(-1, 1)
                 yield _Edge(name, node.makes[0], operand, name, index, 0)
 
-    def _only_moves(self, node: Node) -> bool:
+    def only_moves(self, node: Node) -> bool:
+        """Whether all that a node makes are rows of another value."""
         return bool(node.makes) and all(name in self.moved for name in node.makes)
 
     def width(self, name: str) -> int:
@@ -178,16 +180,15 @@ class _Looking:
 
     def places(self, edge: _Edge) -> Array | None:
         """For each row of the source which row of the reader it is, where each is one."""
-        key = -id(edge)
-        if key not in self._inverse:
+        key = id(edge)
+        if key not in self._places:
             flat, rows = edge.index.reshape(-1), self.rows(edge.source)
-            whole = edge.index.shape[1] == 1 and len(flat) == rows and flat.min() >= 0
-            found = np.full(rows if whole else 0, FILLED, np.int32)
-            if whole:
+            self._places[key] = None
+            if edge.index.shape[1] == 1 and len(flat) == rows and flat.min() >= 0:
+                found = np.full(rows, FILLED, np.int32)
                 found[flat] = np.arange(rows, dtype=np.int32)
-            self._inverse[key] = found
-        found = self._inverse[key]
-        return found if len(found) and found.min() >= 0 else None
+                self._places[key] = found if found.min() >= 0 else None
+        return self._places[key]
 
     def boxes(self, moved: Array, source: str) -> Array | None:
         """Those that bring a batch's rows to their places; None where a batch has rows of another one, or
@@ -257,29 +258,11 @@ def _of_a_batch(moved: Array, rows: int, batch: int) -> Array | None:
 
 def _is_of_rows(model: Model, node: Node) -> bool:
     """Whether a node does the same to each row, in whatever order they are."""
-    if not node.is_known or len(node.makes) != 1 or len(node.outputs) != 1 or node.captured:
+    sources = sources_of(model, node, whole=True) if len(node.outputs) == 1 else None
+    shapes = [model.value(name).fixed or () for name in (*node.outputs, *(sources or ()))]
+    if sources is None or any(len(shape) < 2 or 0 in shape for shape in shapes):
         return False
-    made = model.value(node.outputs[0])
-    if made.fixed is None or len(made.fixed) < 2 or 0 in made.fixed or made.dtype != np.float32:
-        return False
-    if math.prod(made.fixed[:-1]) > MOST_ROWS:
-        return False
-    sources = [name for name in node.inputs if name and name not in model.constants]
-    shapes = [model.value(name).fixed or () for name in sources]
-    if not sources or any(0 in shape or shape[:-1] != made.fixed[:-1] for shape in shapes):
-        return False
-    constants = [model.constants[name] for name in node.inputs if name in model.constants]
-    if node.op == "MatMul":
-        return len(sources) == 1 and node.inputs[0] == sources[0] and constants[0].ndim == 2
-    if node.op in NORMS:
-        return len(sources) == 1 and int(node.attributes.get("axis", -1)) in (-1, len(made.fixed) - 1)
-    if any(model.value(name).fixed != made.fixed for name in sources):
-        return False
-    if node.op in ONE_BY_ONE:
-        return len(node.inputs) == 1
-    if node.op in ARITHMETIC and len(node.inputs) == 2 and "axis" not in node.attributes:
-        return all(is_row(array, made.fixed) or array.shape == made.fixed for array in constants)
-    return False
+    return math.prod(shapes[0][:-1]) <= MOST_ROWS
 
 
 class _Ordering:
@@ -338,7 +321,7 @@ class _Ordering:
         edges = [*looking.into[name], *known, *beside]
         found: list[tuple[float, Order]] = []
         for order in self._candidates(name):
-            found.append((looking.cycles(edges, {**self._near(edges), name: order}), order))
+            found.append((looking.cycles(edges, ChainMap({name: order}, self._orders)), order))
         return min(found, key=lambda one: one[0])[1]
 
     def _candidates(self, name: str) -> list[Order]:
@@ -351,10 +334,6 @@ class _Ordering:
 
     def _is_known(self, reader: str) -> bool:
         return reader not in self._looking.ops or reader in self._orders
-
-    def _near(self, edges: Sequence[_Edge]) -> dict[str, Order]:
-        names = {name for edge in edges for name in (edge.source, edge.reader)}
-        return {name: self._orders[name] for name in names if name in self._orders}
 
     def _around(self, members: set[str]) -> list[_Edge]:
         """The edges of these, and those that read what these read."""
@@ -393,7 +372,7 @@ class _Ordering:
             edges = self._around(members)
             best, least = None, self._looking.cycles(edges, self._orders)
             for trial in self._trials(members, edges):
-                cycles = self._looking.cycles(edges, {**self._near(edges), **trial})
+                cycles = self._looking.cycles(edges, ChainMap(trial, self._orders))
                 if cycles < _GAIN * least:
                     best, least = trial, cycles
             if best is not None:
@@ -468,7 +447,7 @@ class _Writing:
         model = replace(self._model, nodes=tuple(self._nodes), constants=self._constants, values=self._values)
         model = needed(without_detours(needed(model)))
         for node in model.nodes:
-            if node.makes and all(name in self._looking.moved for name in node.makes):
+            if self._looking.only_moves(node):
                 source = self._looking.moved[node.makes[0]].source
                 assert source not in self._orders, f"{node.title} reads rows in another order"
         return model

@@ -128,7 +128,7 @@ def _beside(model: Model, node: Node, lead: Lead) -> tuple[str, ...] | None:
     """The values whose rows a node works on, where it is to have them as attention has; None where it has, or
     does something else."""
     made = model.value(node.outputs[0]).fixed or ()
-    return None if made[:-1] == lead else _sources_of(model, node)
+    return None if made[:-1] == lead else sources_of(model, node)
 
 
 def batch_of(model: Model) -> int:
@@ -164,14 +164,15 @@ def _sources(model: Model, node: Node, joined: set[str], batch: int) -> tuple[st
     shape = model.value(node.outputs[0]).fixed if node.outputs else None
     if shape is None or not _gains(shape, batch):
         return None
-    sources = _sources_of(model, node)
+    sources = sources_of(model, node)
     if sources is not None and node.op not in ("MatMul", *NORMS) and joined.isdisjoint(sources):
         return None
     return sources
 
 
-def _sources_of(model: Model, node: Node) -> tuple[str, ...] | None:
-    """The values on whose rows a node works one by one; None where it does something else."""
+def sources_of(model: Model, node: Node, *, whole: bool = False) -> tuple[str, ...] | None:
+    """The values on whose rows a node works one by one; None where it does something else. whole: a constant
+    operand may also have a row for each."""
     if not node.is_known or len(node.makes) != 1 or node.captured:
         return None
     made = model.value(node.outputs[0])
@@ -193,7 +194,11 @@ def _sources_of(model: Model, node: Node) -> tuple[str, ...] | None:
     if node.op in ONE_BY_ONE:
         return sources
     if node.op in ARITHMETIC and len(node.inputs) == 2 and "axis" not in node.attributes:
-        return sources if all(is_row(array, made.fixed) for array in _constants(model, node)) else None
+        rows = all(
+            is_row(array, made.fixed) or (whole and array.shape == made.fixed)
+            for array in _constants(model, node)
+        )
+        return sources if rows else None
     return None
 
 
