@@ -98,12 +98,14 @@ DECONVOLUTIONS: dict[str, dict[str, Any]] = {
     "pads beyond the kernel": {"x": (1, 3, 9, 8), "w": (3, 4, 3, 3), "stride": (2, 2), "pads": (4, 3, 3, 5)},
     "columns left out before": {"x": (1, 3, 5, 8), "w": (3, 4, 2, 2), "stride": (2, 1), "pads": (0, 3, 0, 0)},
     "columns left out behind": {"x": (1, 3, 5, 8), "w": (3, 4, 2, 1), "stride": (2, 1), "pads": (0, 0, 0, 2)},
+    "much larger": {"x": (1, 3, 5, 6), "w": (3, 4, 32, 24), "stride": (16, 12), "pads": (8, 6, 8, 6)},
+    "a long line": {"x": (1, 13, 1, 2000), "w": (13, 4, 1, 16), "stride": (1, 8), "pads": (0, 4, 0, 4)},
 }
 LARGE_DECONVOLUTIONS: dict[str, dict[str, Any]] = {
     "windows of nothing but pads": {"x": (2, 5, 7, 6), "w": (5, 3, 3, 5), "stride": (3, 2), "more": (2, 1)},
     "gaps between the kernels": {"x": (1, 3, 5, 4), "w": (3, 4, 1, 2), "stride": (2, 5), "more": (1, 3)},
-    "much larger": {"x": (1, 3, 5, 6), "w": (3, 4, 32, 24), "stride": (16, 12), "pads": (8, 6, 8, 6)},
     "wide": {"x": (1, 3, 1, 2000), "w": (3, 4, 1, 4), "stride": (1, 3)},
+    "more taps than pads": {"x": (1, 3, 5, 6), "w": (3, 4, 36, 2), "stride": (2, 2)},
 }
 
 
@@ -161,6 +163,27 @@ def test_transposed_convolutions_in_groups_that_are_cut(toolkit: Toolkit, stride
     y, log = run(toolkit, "TPU_DECONV", x, param, [w, b], opt=1, around=True)
     assert "over h" in log
     close(y, transposed(2 * x, w, b, 1, stride, (1, 1), (1, 1, 2, 1), (0, 0)) + 1)
+
+
+@examples(10)
+@given(
+    kernel=st.tuples(st.integers(1, 6), st.integers(4, 6)),
+    stride=st.tuples(st.integers(1, 3), st.integers(2, 4)),
+    pads=st.tuples(*[st.integers(0, 3)] * 4),
+    more=st.integers(0, 1),
+)
+def test_phases_of_tiles(
+    toolkit: Toolkit, kernel: tuple[int, int], stride: tuple[int, int], pads: Pads, more: int
+) -> None:
+    """Tiles begin and end at any phase."""
+    x, w, b = sample(3, 70, 20, 700), sample(70, 66, *kernel, seed=1), sample(66, seed=2)
+    param = {"groups": 1, **window_param(kernel, stride, pads, (1, 1)), "output_pad_w": more}
+    if (19 * stride[0] + kernel[0]) <= pads[0] + pads[2]:
+        param |= {"pad_top": 0, "pad_bottom": 0}
+        pads = (0, pads[1], 0, pads[3])
+    y, log = run(toolkit, "TPU_DECONV", x, param, [w, b], opt=1, around=True)
+    assert "slices" in log or "over" in log
+    close(y, transposed(2 * x, w, b, 1, stride, (1, 1), pads, (0, more)) + 1)
 
 
 def test_a_transposed_convolution_that_is_cut_over_input_channels(toolkit: Toolkit) -> None:

@@ -95,9 +95,6 @@ CONVOLUTIONS: dict[str, dict[str, Any]] = {
     },
     "depthwise, two each": {"x": (2, 70, 9, 8), "w": (140, 1, 3, 3), "groups": 70, "bias": False},
     "one dimension": {"x": (2, 5, 1, 300), "w": (6, 5, 1, 9), "pads": (0, 4, 0, 4)},
-}
-# Beyond what one instruction takes: never in a local group.
-LARGE_CONVOLUTIONS: dict[str, dict[str, Any]] = {
     "stride over 15": {"x": (1, 5, 40, 40), "w": (6, 5, 16, 16), "stride": (16, 16), "pads": (0, 0, 8, 8)},
     "dilation over 15": {
         "x": (1, 5, 40, 40),
@@ -105,7 +102,6 @@ LARGE_CONVOLUTIONS: dict[str, dict[str, Any]] = {
         "dilation": (17, 18),
         "pads": (17, 18, 17, 18),
     },
-    "windows of nothing but pads": {"x": (1, 5, 4, 4), "w": (6, 5, 1, 2), "pads": (3, 2, 3, 2)},
     "pads over 15": {"x": (1, 5, 4, 30), "w": (6, 5, 2, 20), "pads": (0, 19, 1, 17)},
     "depthwise with a dilation over 15 and pads": {
         "x": (1, 70, 40, 30),
@@ -123,7 +119,17 @@ LARGE_CONVOLUTIONS: dict[str, dict[str, Any]] = {
         "pads": (1, 0, 0, 2),
         "bias": False,
     },
-    "wide, depthwise": {"x": (1, 70, 2, 5000), "w": (70, 1, 1, 3), "groups": 70, "pads": (0, 17, 0, 17)},
+    "wide, depthwise": {"x": (2, 70, 2, 2500), "w": (70, 1, 1, 39), "groups": 70, "pads": (0, 19, 0, 19)},
+}
+# Windows of nothing but zeros: never in a local group.
+LARGE_CONVOLUTIONS: dict[str, dict[str, Any]] = {
+    "windows of nothing but pads": {"x": (1, 5, 4, 4), "w": (6, 5, 1, 2), "pads": (3, 2, 3, 2)},
+    "wide windows of nothing": {
+        "x": (1, 70, 2, 5000),
+        "w": (70, 1, 1, 3),
+        "groups": 70,
+        "pads": (0, 17, 0, 17),
+    },
 }
 
 

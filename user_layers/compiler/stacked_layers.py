@@ -55,11 +55,15 @@ class Stackable(ABC):
 
     def _cycles(self, rows: int, kernel: tuple[int, int], ins: int, stride_w: int) -> tuple[float, float]:
         n, c, h, w = self.made.shape
-        shape = n, rows * c, -(-h // rows), w
+        return self._timed((n, rows * c, -(-h // rows), w), kernel, ins, stride_w)
+
+    def _timed(
+        self, shape: tuple[int, int, int, int], kernel: tuple[int, int], ins: int, stride_w: int
+    ) -> tuple[float, float]:
         computed = timing.convolution(
             shape, 0, max(ins, CHANNELS_TOLD), kernel, stride_w, bias=self.bias
         ).chip
-        loaded = timing.system_to_local(straight(4 * rows * c * ins * kernel[0] * kernel[1])).chip
+        loaded = timing.system_to_local(straight(4 * shape[1] * ins * kernel[0] * kernel[1])).chip
         return computed, loaded
 
 
@@ -197,8 +201,7 @@ def continued(reader: Convolution, given: int) -> Continued:
 
 @dataclass(frozen=True)
 class Transposed(Stackable):
-    """TPU_DECONV, whose rows at once are those of all phases of the stride: none of the zeros between rows is
-    multiplied then, whatever number of lanes there is."""
+    """TPU_DECONV. Its rows at once are those of all phases of the stride, for which there are more lanes."""
 
     @cached_property
     def _axis(self) -> Axis:
@@ -215,9 +218,15 @@ class Transposed(Stackable):
         return [axis.stride] if axis.stride > 1 and fits and max(axis.pads) <= WINDOW_STEP_MAX else []
 
     def cycles(self, rows: int) -> tuple[float, float]:
-        """See Stackable."""
-        taps = self._axis.taps if rows > 1 else self.window["kernel_h"]
-        return self._cycles(rows, (taps, self.window["kernel_w"]), self.source.shape[1], 1)
+        """See Stackable. What is not at once is made phase by phase, each copied to its place."""
+        n, c, h, w = self.made.shape
+        across = self.window["stride_w"]
+        shape = n, rows * c, -(-h // self._axis.stride), -(-w // across)
+        kernel = self._axis.taps, -(-self.window["kernel_w"] // across)
+        computed, loaded = self._timed(shape, kernel, self.source.shape[1], 1)
+        phases = across * self._axis.stride // rows
+        copied = timing.elementwise(shape, 0, 1).chip if phases > 1 else 0
+        return phases * (computed + copied), loaded * phases
 
     def parameters(self, rows: int) -> dict[str, int]:
         """See Stackable. Of a stride of 1, so that pads are what the kernel reaches over less those of a

@@ -1,8 +1,7 @@
 """Transposed convolutions with few output channels as convolutions for all phases of the stride.
 
-How that is done is in `net/phases.py`. The other way, a convolution over an input with zeros between its
-elements, multiplies stride x stride times as much, on as few lanes as there are output channels; but it makes
-its output in place.
+How that is done is in `net/phases.py`. The other way, phase by phase, works on as few lanes as there are
+output channels; but it makes its output in place.
 """
 
 from __future__ import annotations
@@ -109,9 +108,9 @@ def _axes(model: Model, node: Node) -> tuple[Axis, Axis] | None:
         return None
     ins, outs = weights.shape[:2]
     pixels, parts = h.out * w.out, h.stride * w.stride
-    zeros = -(-outs // NPU_NUM) * pixels * h.kernel * w.kernel
+    apart = -(-outs // NPU_NUM) * pixels * h.taps * w.taps
     phased = -(-outs * parts // NPU_NUM) * (pixels // parts) * h.taps * w.taps
-    return (h, w) if (zeros - phased) * ins > _MACS * _MOVED * outs * pixels else None
+    return (h, w) if (apart - phased) * ins > _MACS * _MOVED * outs * pixels else None
 
 
 def _possible(axis: Axis) -> bool:

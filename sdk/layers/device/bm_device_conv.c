@@ -71,7 +71,7 @@ int conv_global(const void *param, const int param_size, const tpu_tensor_t *in_
 __BM_LOCAL__(TPU_CONV)
 int conv_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
-    (void)param_size, (void)buffer_offset, (void)buffer_size, (void)out_num;
+    (void)param_size, (void)buffer_size, (void)out_num;
     const conv_problem problem = problem_of(param, in_tensors, in_num, out_tensors);
-    return bm_conv_in_local(&problem, in_tensors, out_tensors);
+    return bm_conv_in_local(&problem, in_tensors, out_tensors, (local_addr_t)buffer_offset);
 }

@@ -89,8 +89,8 @@ int conv_int8_global(const void *param, const int param_size, const tpu_tensor_t
 __BM_LOCAL__(TPU_CONV_INT8)
 int conv_int8_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                     u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
-    (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
+    (void)param_size, (void)in_num, (void)buffer_size, (void)out_num;
     const conv_quantised bytes = quantised_of(param, in_tensors);
     const conv_problem problem = problem_of(param, &bytes, in_tensors, out_tensors);
-    return bm_conv_in_local(&problem, in_tensors, out_tensors);
+    return bm_conv_in_local(&problem, in_tensors, out_tensors, (local_addr_t)buffer_offset);
 }

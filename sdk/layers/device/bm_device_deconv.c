@@ -1,10 +1,12 @@
 /* TPU_DECONV: two-dimensional transposed convolution, NCHW, fp32: a convolution with the turned kernel over the input
- * with stride - 1 zeros between its elements, which the instruction inserts.
+ * with stride - 1 zeros between its elements, which the instruction inserts; or, where that multiplies much less, a
+ * convolution for each phase of the stride by the taps that it sees, copied to its place.
  *
  * Inputs: x, constant weights `[IC, OC / groups, KH, KW]`, perhaps a bias `[OC]`
  * Makes: transposed convolution
  */
 #include "bm_layer_conv_run.h"
+#include "bm_layer_phases.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
@@ -65,6 +67,9 @@ static conv_problem problem_of(const tpu_deconv_param_t *p, const tpu_tensor_t *
     axes_of(p, in[0].shape, &h, &w);
     conv_problem problem = bm_conv_problem_of(p->groups, false, h, w, in, in_num, out);
     problem.turned = true;
+    problem.phased = bm_has_phases(h.kernel, p->stride_h, h.dilation, h.before, h.after) &&
+                     bm_has_phases(w.kernel, p->stride_w, w.dilation, w.before, w.after) &&
+                     bm_phases_pay(problem.in_c, h.kernel, w.kernel, p->stride_h, p->stride_w);
     return problem;
 }
 
@@ -80,7 +85,7 @@ int deconv_global(const void *param, const int param_size, const tpu_tensor_t *i
 __BM_LOCAL__(TPU_DECONV)
 int deconv_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                  u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
-    (void)param_size, (void)buffer_offset, (void)buffer_size, (void)out_num;
+    (void)param_size, (void)buffer_size, (void)out_num;
     const conv_problem problem = problem_of(param, in_tensors, in_num, out_tensors);
-    return bm_conv_in_local(&problem, in_tensors, out_tensors);
+    return bm_conv_in_local(&problem, in_tensors, out_tensors, (local_addr_t)buffer_offset);
 }

@@ -9,7 +9,7 @@ std::vector<int> ConvDescriptor::prepared_shape(int in_idx) const {
     const bm_shape &w = t.shape;
     if (in_idx != 1 || w.size() != 4 || t.dtype != DTYPE_FP32) return {};
     bm_check_kernel(*layer(), p()->groups, p()->kernel_h, p()->kernel_w, w[1] * p()->groups);
-    if (joined()) return {1, w[0], 1, words() + CONV_JOINED};
+    if (joined()) return {1, w[0], 1, row_words() + CONV_JOINED};
     if (is_depthwise()) return {1, w[0], w[2], w[3]};
     return {1, w[0], bm_kernel_pairs(p()->groups, w[1]), 2 * w[2] * w[3]};
 }
@@ -38,12 +38,12 @@ void ConvDescriptor::prepare(int in_idx, const void *constant, void *prepared) c
 }
 
 // Of one channel's weights.
-int ConvDescriptor::words() const {
+int ConvDescriptor::row_words() const {
     const bm_shape &w = layer()->inputs[1].shape;
     return is_depthwise() ? w[2] * w[3] : bm_kernel_pairs(p()->groups, w[1]) * 2 * w[2] * w[3];
 }
 
 bool ConvDescriptor::joined() const {
     const bm_shape &w = layer()->inputs[1].shape;
-    return w.size() == 4 && bm_joins_bias(*layer(), w[0], words());
+    return w.size() == 4 && bm_joins_bias(*layer(), w[0], row_words());
 }

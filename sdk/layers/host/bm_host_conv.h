@@ -18,7 +18,7 @@ class ConvDescriptor : public ConvWindow<tpu_conv_param_t> {
     virtual void prepare(int in_idx, const void *constant, void *prepared) const override;
 
   private:
-    int words() const;
+    int row_words() const;
     bool joined() const;
 };
 

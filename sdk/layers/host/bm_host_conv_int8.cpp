@@ -11,11 +11,11 @@ std::vector<int> ConvInt8Descriptor::prepared_shape(int in_idx) const {
     if (inputs.size() == 3 &&
         (inputs[2].dtype != DTYPE_INT16 || bm_elements(inputs[2].shape) != static_cast<std::size_t>(w[0])))
         throw std::invalid_argument("the bias has one int16 for each output channel");
-    return {1, w[0], 1, words() + (inputs.size() == 3 ? CONV_JOINED : 0)};
+    return {1, w[0], 1, row_words() + (inputs.size() == 3 ? CONV_JOINED : 0)};
 }
 
 // Of one channel's weights.
-int ConvInt8Descriptor::words() const {
+int ConvInt8Descriptor::row_words() const {
     const bm_shape &w = layer()->inputs[1].shape;
     return is_depthwise() ? (w[2] * w[3] + 3) / 4 : (w[1] + 3) / 4 * w[2] * w[3];
 }
@@ -23,7 +23,7 @@ int ConvInt8Descriptor::words() const {
 void ConvInt8Descriptor::prepare(int, const void *constant, void *prepared) const {
     const bm_shape &w = layer()->inputs[1].shape;
     const auto size = [](int count) { return static_cast<std::size_t>(count); };
-    const std::size_t taps = size(w[2] * w[3]), in_c = size(w[1]), bytes = 4 * size(words());
+    const std::size_t taps = size(w[2] * w[3]), in_c = size(w[1]), bytes = 4 * size(row_words());
     const bool bias = layer()->inputs.size() == 3;
     const std::size_t row = bytes + (bias ? 4 * CONV_JOINED : 0);
     const auto *from = static_cast<const signed char *>(constant);

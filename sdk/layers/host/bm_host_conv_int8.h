@@ -20,8 +20,11 @@ class ConvInt8Descriptor : public ConvWindow<tpu_conv_int8_param_t> {
     virtual int prepared_with(int in_idx) const override { return in_idx == 2 ? 1 : in_idx; }
     virtual void prepare(int in_idx, const void *constant, void *prepared) const override;
 
+  protected:
+    virtual int words(int batches) const override { return (batches + 3) / 4; }
+
   private:
-    int words() const;
+    int row_words() const;
 };
 
 #endif

@@ -3,6 +3,7 @@
 #define BM_HOST_CONV_WINDOW_H
 
 #include "bm_host_constants.h"
+#include "bm_host_elementwise.h"
 #include "bm_host_window.h"
 #include "bmcompiler_tpulayer_host.hpp"
 
@@ -10,19 +11,20 @@
 template <typename Param>
 class ConvWindow : public bmcompiler::LayerDescriptor {
   public:
-    // The local function takes what one instruction per group takes, or (see by_taps) one per tap without pads.
     virtual bool force_use_global_layer() const override {
         const std::size_t dims = layer()->inputs[0].shape.size();
         if ((dims != 3 && dims != 4) || !bm_is_constant(layer()->inputs.back())) return true;
-        if (by_taps()) return (p()->pad_top | p()->pad_bottom | p()->pad_left | p()->pad_right) != 0;
-        return !window_pads(p()->kernel_h, p()->dilation_h, p()->pad_top, p()->pad_bottom) ||
-               !window_pads(p()->kernel_w, p()->dilation_w, p()->pad_left, p()->pad_right);
+        if (!window_meets(p()->kernel_h, p()->dilation_h, p()->pad_top, p()->pad_bottom) ||
+            !window_meets(p()->kernel_w, p()->dilation_w, p()->pad_left, p()->pad_right))
+            return true;
+        return !by_taps() && (!window_extent(p()->kernel_h, p()->dilation_h) || !window_extent(p()->kernel_w, p()->dilation_w));
     }
     // Of instructions for one tap the output is the longest.
     virtual u32 get_local_buffer_size(const int *split_shape) const override {
-        const int rows = split_shape[2], columns = split_shape[3];
-        return by_taps() ? window_room(rows, columns, 0)
-                         : window_room(backward_hslice(rows), backward_wslice(columns), 0);
+        const int rows = backward_hslice(split_shape[2]), columns = backward_wslice(split_shape[3]);
+        if (by_taps() && !filled()) return window_room(split_shape[2], split_shape[3], 0);
+        const int tile[4] = {words(split_shape[0]), layer()->inputs[0].shape[1], rows, columns};
+        return window_room(rows, columns, filled() ? bm_local_bytes(bm_tile_bytes(tile)) : 0);
     }
     virtual int backward_hidx(int out_hidx) const override { return out_hidx * p()->stride_h - p()->pad_top; }
     virtual int backward_hslice(int out_hslice) const override {
@@ -39,8 +41,17 @@ class ConvWindow : public bmcompiler::LayerDescriptor {
     }
 
   protected:
+    // Words for each element of so many batches.
+    virtual int words(int batches) const { return batches; }
+    // The local function takes one instruction for each tap then.
     bool by_taps() const {
         return !window_steps(p()->stride_h, p()->dilation_h) || !window_steps(p()->stride_w, p()->dilation_w);
+    }
+    // Whether it has pads that an instruction does not take, and puts them around its input in the work buffer.
+    bool filled() const {
+        const bool any = (p()->pad_top | p()->pad_bottom | p()->pad_left | p()->pad_right) != 0;
+        return by_taps() ? any
+                         : !window_margins(p()->pad_top, p()->pad_bottom) || !window_margins(p()->pad_left, p()->pad_right);
     }
     bool is_depthwise() const {
         const bm_shape &w = layer()->inputs[1].shape;

@@ -1,7 +1,10 @@
 #include "bm_host_deconv.h"
 
 #include "bm1684_chip.h"
+#include "bm_host_elementwise.h"
 #include "bm_host_kernel.h"
+#include "bm_host_window.h"
+#include "../lib/bm_layer_phases.h"
 
 namespace {
 
@@ -20,6 +23,8 @@ struct Axis {
                (size - 1LL) * stride + 1 + (before() > 0 ? before() : 0) + (after() > 0 ? after() : 0) <=
                    CHIP_WINDOW_SIDE_MAX;
     }
+
+    bool has_phases() const { return bm_has_phases(kernel, stride, dilation, before(), after()); }
 
     // Rounded down: the element at or below the first position of the window.
     int index(int out) const {
@@ -80,7 +85,21 @@ bool DeconvDescriptor::joined() const {
 bool DeconvDescriptor::force_use_global_layer() const {
     const auto &inputs = layer()->inputs;
     if (inputs[0].shape.size() != 4 || !bm_is_constant(inputs.back())) return true;
+    if (by_phases()) return false;
     return !axis_h(p(), inputs[0].shape[2]).is_local() || !axis_w(p(), inputs[0].shape[3]).is_local();
+}
+
+bool DeconvDescriptor::by_phases() const {
+    return axis_h(p(), 1).has_phases() && axis_w(p(), 1).has_phases() &&
+           bm_phases_pay(layer()->inputs[0].shape[1] / p()->groups, p()->kernel_h, p()->kernel_w, p()->stride_h, p()->stride_w);
+}
+
+// The largest phase of the tile.
+u32 DeconvDescriptor::get_local_buffer_size(const int *split_shape) const {
+    if (!by_phases()) return 0;
+    const int phase[4] = {split_shape[0], split_shape[1], (split_shape[2] - 1) / p()->stride_h + 1,
+                          (split_shape[3] - 1) / p()->stride_w + 1};
+    return window_room(backward_hslice(split_shape[2]), backward_wslice(split_shape[3]), bm_local_bytes(bm_tile_bytes(phase)));
 }
 
 int DeconvDescriptor::backward_hidx(int out_hidx) const { return axis_h(p(), 1).index(out_hidx); }

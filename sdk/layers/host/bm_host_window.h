@@ -15,11 +15,23 @@ inline bool window_steps(int stride, int dilation) {
     return stride <= CHIP_WINDOW_STEP_MAX && dilation <= CHIP_WINDOW_STEP_MAX;
 }
 
+// Whether each window meets the tensor.
+inline bool window_meets(int kernel, int dilation, int before, int after) {
+    const long long extent = (kernel - 1LL) * dilation + 1;
+    return before < extent && after < extent;
+}
+
+// Whether one instruction takes a kernel over so many elements.
+inline bool window_extent(int kernel, int dilation) {
+    return (kernel - 1LL) * dilation + 1 <= CHIP_WINDOW_SIDE_MAX;
+}
+
+// Whether one instruction takes these pads.
+inline bool window_margins(int before, int after) { return before <= CHIP_WINDOW_STEP_MAX && after <= CHIP_WINDOW_STEP_MAX; }
+
 // Whether one instruction takes this kernel and these pads, and each window meets the tensor.
 inline bool window_pads(int kernel, int dilation, int before, int after) {
-    const long long extent = (kernel - 1LL) * dilation + 1;
-    const int most = CHIP_WINDOW_STEP_MAX;
-    return extent <= CHIP_WINDOW_SIDE_MAX && before <= most && after <= most && before < extent && after < extent;
+    return window_extent(kernel, dilation) && window_margins(before, after) && window_meets(kernel, dilation, before, after);
 }
 
 // What a local function says of its work buffer for a tile with windows over h and w, of so many rows and columns, pads

@@ -187,9 +187,10 @@ void bm_conv_compute(const conv_work *w, bool taps) {
         return;
     }
     const bool bytes = w->bytes != NULL;
-    const int in_c = in->c / w->groups, size = w->kernel.h * w->kernel.w;
+    const conv_some_taps all = {w->kernel, {1, 1}, 0}, *of = w->some != NULL ? w->some : &all;
+    const int in_c = in->c / w->groups, size = of->kernel.h * of->kernel.w;
     const int sets = divide_up(w->channels, bytes ? 4 : 2), words = (bytes ? 1 : 2) * size * sets;
-    const dim4 kernel_stride = {size, size * sets, w->kernel.w, 1};
+    const dim4 kernel_stride = {size, size * sets, of->step.h * of->kernel.w, of->step.w};
     const dim4 in_stride = w->input_stride;
     dim4 out_stride;
     okk_128_byte_aligned_stride_for_32bit(&out_stride, 0, out);
@@ -206,7 +207,7 @@ void bm_conv_compute(const conv_work *w, bool taps) {
             const local_addr_t weight = local_channel(w->weight, c, 4 * w->weight_words);
             (bytes  ? conv_instruction_bytes
              : taps ? conv_taps
-                    : conv_instruction)(w, output, input, weight, conv_bias_at(w, c, weight, words), &shape, count,
+                    : conv_instruction)(w, output, input, weight + 8u * (local_addr_t)of->first, conv_bias_at(w, c, weight, words), &shape, count,
                                         &in_stride, &kernel_stride);
             c += count;
         }

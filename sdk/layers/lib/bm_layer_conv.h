@@ -13,6 +13,12 @@ typedef struct {
     bool relu, signed_input;
 } conv_quantised;
 
+/* Taps of a kernel: those from number `first` on that are `step` apart. kernel: the whole one, as the weights have it. */
+typedef struct {
+    dim2 kernel, step;
+    int first;
+} conv_some_taps;
+
 /* Everything begins on NPU 0. The output is aligned; weights and bias are compact: a channel of the weights has the
  * pairs of input channels one after the other (depthwise: kernel.h * kernel.w words), and joined: its bias behind
  * them. 8 bits: fours of input channels (depthwise: kernel.h * kernel.w bytes, filled up to a word). */
@@ -27,6 +33,7 @@ typedef struct {
     int channels;   /* input channels of a group for the instruction: what lies beside the input's are zeros */
     bool depthwise; /* one input channel to each output channel, by the instruction for that */
     dim2 kernel, stride, dilation, insert;
+    const conv_some_taps *some; /* NULL: the kernel has all taps. Not for depthwise and 8 bits */
     Padding pad;
     bool turned, using_bias, result_add;
     const conv_quantised *bytes; /* NULL: fp32. Else n counts words, weights and bias are joined or there is no bias */

@@ -22,9 +22,14 @@ static long long conv_output_bytes(const conv_plan *t) {
     return local_bytes(t->n, t->group * t->out_c, t->h, t->w);
 }
 
+static long long conv_phase_bytes(const conv_problem *p, const conv_plan *t) {
+    if (!p->phased) return 0;
+    return local_bytes(t->n, t->group * t->out_c, divide_up(t->h, p->h.insert + 1), divide_up(t->w, p->w.insert + 1));
+}
+
 static bool conv_fits(const conv_problem *p, const conv_plan *t) {
-    return 2 * (bm_conv_input_bytes(p, t) + conv_output_bytes(t) + conv_weight_bytes(p, t) + conv_bias_bytes(p, t)) <=
-           CHIP_LOCAL_BYTES;
+    const long long once = bm_conv_input_bytes(p, t) + conv_output_bytes(t) + conv_weight_bytes(p, t) + conv_bias_bytes(p, t);
+    return 2 * once + conv_phase_bytes(p, t) <= CHIP_LOCAL_BYTES;
 }
 
 /* The most output elements below which an instruction's input is not too long. */
@@ -109,6 +114,7 @@ static void conv_place(const conv_problem *p, conv_plan *t) {
         t->bias[i] = t->weight[i] + (local_addr_t)conv_weight_bytes(p, t);
         at = t->bias[i] + (local_addr_t)conv_bias_bytes(p, t);
     }
+    t->phases = at;
 }
 
 bool bm_conv_make_plan(const conv_problem *p, conv_plan *best) {
@@ -131,4 +137,11 @@ bool bm_conv_make_plan(const conv_problem *p, conv_plan *best) {
     if (least == ~0ull) return false;
     conv_place(p, best);
     return true;
+}
+
+void bm_conv_zero_beside(const conv_problem *p, local_addr_t input, long long bytes) {
+    const int beside = bm_conv_channels(p) - p->in_c;
+    if (p->depthwise || beside == 0) return;
+    const dim4 lines = {1, beside, (int)(bytes / CHIP_ALIGN_BYTES), CHIP_ALIGN_BYTES / 4};
+    okk_bdc_32bit_set_C(input + (local_addr_t)p->in_c * CHIP_LOCAL_BYTES, (x32){.fp32 = 0}, &lines, NULL);
 }

@@ -17,6 +17,7 @@ typedef struct {
     bool depthwise, bias;
     bool joined; /* the bias lies behind the weights of each channel */
     bool turned; /* the kernel is turned by half a turn */
+    bool phased; /* by phases of the stride: bm_conv_phases */
     bool taps;   /* tap by tap: bm_conv_compute */
     bool filled; /* the pads are zeros in local memory */
     const conv_quantised *bytes; /* NULL: fp32 */
@@ -31,6 +32,23 @@ static inline int bm_conv_weight_sets(int groups, int in_c, bool bytes) {
     return bytes ? divide_up(in_c, 4) : divide_up(bm_conv_told(groups, in_c), 2);
 }
 
+/* Input channels of a group as the instruction is told. */
+static inline int bm_conv_channels(const conv_problem *p) {
+    return p->bytes != NULL ? p->in_c : bm_conv_told(p->groups, p->in_c);
+}
+
+/* Whether strides or dilations go beyond those of the instruction. */
+static inline bool bm_conv_by_taps(const conv_problem *p) {
+    return !bm_axis_in_instruction(&p->h) || !bm_axis_in_instruction(&p->w);
+}
+
+static inline bool bm_conv_has_pads(const conv_problem *p) {
+    return (p->h.before | p->h.after | p->w.before | p->w.after) != 0;
+}
+
+/* Zeros in the channels beside the input's that the instruction is told of; `bytes` of each lane. */
+void bm_conv_zero_beside(const conv_problem *p, local_addr_t input, long long bytes);
+
 /* Extents of the tiles, how many there are, and where the buffers lie. Output channels and input channels are
  * cut only where a tile has one group. */
 typedef struct {
@@ -38,6 +56,7 @@ typedef struct {
     int groups, out_cs, in_cs, ns, hs, ws;
     bool tiles_outer; /* weights change within a tile; otherwise tiles change below the same weights */
     local_addr_t input[2], output[2], weight[2], bias[2];
+    local_addr_t phases; /* of the output, one after the other */
 } conv_plan;
 
 /* Of a tile; tiles of fewer channels than a group has are of four at least. */

@@ -1,5 +1,6 @@
 #include "bm_layer_conv_run.h"
 
+#include "bm_layer_conv_phases.h"
 #include "bm_layer_depthwise.h"
 #include "bm_layer_pipeline.h"
 
@@ -137,9 +138,6 @@ static void conv_load_weight(const conv_run *r, const conv_step *s) {
         okk_gdma_32bit_cpy_S2L(r->plan->bias[s->weight], r->bias + 4 * (u64)channel, &one, &compact, NULL);
 }
 
-/* Input channels of a group as the instruction is told. */
-static int conv_told(const conv_problem *p) { return p->bytes ? p->in_c : bm_conv_told(p->groups, p->in_c); }
-
 static void conv_compute_step(const conv_run *r, const conv_step *s) {
     const conv_problem *p = r->problem;
     const conv_plan *t = r->plan;
@@ -148,13 +146,18 @@ static void conv_compute_step(const conv_run *r, const conv_step *s) {
                       .bias = t->bias[s->weight], .joined = p->joined,
                       .weight_words = bm_conv_channel_words(p, e.in_c), .input_shape = e.input,
                       .output_shape = e.output,
-                      .groups = e.groups, .channels = e.in_c == p->in_c ? conv_told(p) : e.in_c,
+                      .groups = e.groups, .channels = e.in_c == p->in_c ? bm_conv_channels(p) : e.in_c,
                       .kernel = {p->h.kernel, p->w.kernel},
                       .stride = {p->h.stride, p->w.stride}, .dilation = {p->h.dilation, p->w.dilation},
                       .insert = {p->h.insert, p->w.insert}, .turned = p->turned,
                       .using_bias = p->bias && s->first, .result_add = !s->first, .bytes = p->bytes};
     if (p->bytes != NULL) work.batches = smaller(4 * e.n, p->bytes->batches - 4 * s->n);
     okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &e.input);
+    if (p->phased) {
+        const conv_place at = {e.rows.first, e.columns.first, s->h, s->w};
+        bm_conv_phases(p, &work, &at, t->phases);
+        return;
+    }
     work.pad = e.filled ? (Padding){e.rows.edge_before, e.rows.edge_after, e.columns.edge_before, e.columns.edge_after}
                         : (Padding){e.rows.before, e.rows.after, e.columns.before, e.columns.after};
     bm_conv_compute(&work, p->taps);
@@ -176,20 +179,12 @@ static bool conv_same_weight(const conv_step *a, const conv_step *b) {
     return a->group == b->group && a->in_c == b->in_c && a->out_c == b->out_c;
 }
 
-/* Zeros in the channels beside the input's that the instruction is told of; `bytes` of each lane. */
-static void conv_zero_beside(const conv_problem *p, local_addr_t input, long long bytes) {
-    const int beside = conv_told(p) - p->in_c;
-    if (p->depthwise || beside == 0) return;
-    const dim4 lines = {1, beside, (int)(bytes / CHIP_ALIGN_BYTES), CHIP_ALIGN_BYTES / 4};
-    okk_bdc_32bit_set_C(input + (local_addr_t)p->in_c * CHIP_LOCAL_BYTES, (x32){.fp32 = 0}, &lines, NULL);
-}
-
 /* While one step is computed, what the next one lacks is loaded and the tile before is stored. */
 static void conv_run_steps(const conv_run *r) {
     const conv_plan *t = r->plan;
     const int count = t->groups * t->out_cs * t->in_cs * t->ns * t->hs * t->ws;
     conv_step loaded = {0}, computed = {0};
-    for (int i = 0; i < 2; i++) conv_zero_beside(r->problem, t->input[i], bm_conv_input_bytes(r->problem, t));
+    for (int i = 0; i < 2; i++) bm_conv_zero_beside(r->problem, t->input[i], bm_conv_input_bytes(r->problem, t));
     for (int i = 0; i <= count + 1; i++) {
         okk_parallel_start();
         conv_step next = {0};
@@ -244,19 +239,28 @@ conv_problem bm_conv_problem_of_bytes(int groups, bool depthwise, window_axis h,
                           .bytes = bytes};
 }
 
+/* How the problem is computed, and its plan. */
+static bool conv_prepare(conv_problem *p, conv_plan *plan) {
+    p->taps = !p->phased && bm_conv_by_taps(p);
+    p->filled = !p->phased && (p->taps || bm_axis_needs_zeros(&p->h) || bm_axis_needs_zeros(&p->w));
+    if (!bm_conv_make_plan(p, plan)) return false;
+    if (!p->phased || plan->in_cs == 1) return true;
+    p->phased = false; /* an instruction adds to what lies where it writes, which phases do not keep */
+    return conv_prepare(p, plan);
+}
+
 int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {
     if (p->depthwise) return bm_depthwise_in_ddr(p, in, out);
     const int *x = in[0].shape, *y = out[0].shape;
-    p->taps = !bm_axis_in_instruction(&p->h) || !bm_axis_in_instruction(&p->w);
-    p->filled = p->taps || bm_axis_needs_zeros(&p->h) || bm_axis_needs_zeros(&p->w);
     /* Rows that no window sees are not loaded. */
-    const int rows = p->h.kernel == 1 && !p->filled && p->h.insert == 0 && p->h.before + p->h.after == 0 ? p->h.stride : 1;
+    const bool plain = !bm_conv_by_taps(p) && !bm_axis_needs_zeros(&p->w);
+    const int rows = p->h.kernel == 1 && plain && p->h.insert == 0 && p->h.before + p->h.after == 0 ? p->h.stride : 1;
     if (rows > 1) {
         p->h.size = p->h.out;
         p->h.stride = 1;
     }
     conv_plan plan;
-    if (!bm_conv_make_plan(p, &plan)) return BM_LAYER_NOT_SUPPORTED;
+    if (!conv_prepare(p, &plan)) return BM_LAYER_NOT_SUPPORTED;
     const conv_run run = {.problem = p,
                           .plan = &plan,
                           .x = in[0].addr,
@@ -268,41 +272,5 @@ int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *
     okk_initialize();
     conv_run_steps(&run);
     okk_poll();
-    return BM_LAYER_OK;
-}
-
-int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {
-    const int *a = in[0].slice_shape, *b = out[0].slice_shape, *at = in[0].processed;
-    const int words = p->bytes ? divide_up(a[0], 4) : a[0];
-    const window_part rows = bm_axis_part(&p->h, out[0].processed[2], b[2]);
-    const window_part columns = bm_axis_part(&p->w, out[0].processed[3], b[3]);
-    const int skip_h = rows.first - at[2], skip_w = columns.first - at[3];
-    if (rows.count < 1 || columns.count < 1 || skip_h < 0 || skip_w < 0 || skip_h + rows.count > a[2] ||
-        skip_w + columns.count > a[3] || (p->depthwise && !(bm_axis_takes(&p->h, &rows, at[2], a[2]) && bm_axis_takes(&p->w, &columns, at[3], a[3]))))
-        return BM_LAYER_RUNTIME_ERROR;
-    const dim4 tile = {words, a[1], a[2], a[3]};
-    conv_work work = {.output = (local_addr_t)out[0].addr,
-                      .weight = (local_addr_t)in[1].addr,
-                      .bias = p->bias && !p->joined ? (local_addr_t)in[2].addr : 0,
-                      .weight_words = bm_conv_channel_words(p, p->in_c),
-                      .joined = p->joined,
-                      .input_shape = {words, a[1], p->depthwise ? a[2] : rows.count, p->depthwise ? a[3] : columns.count},
-                      .output_shape = {words, b[1], b[2], b[3]},
-                      .groups = p->groups,
-                      .channels = conv_told(p),
-                      .depthwise = p->depthwise,
-                      .kernel = {p->h.kernel, p->w.kernel},
-                      .stride = {p->h.stride, p->w.stride},
-                      .dilation = {p->h.dilation, p->w.dilation},
-                      .insert = {p->h.insert, p->w.insert},
-                      .pad = {rows.before, rows.after, columns.before, columns.after},
-                      .turned = p->turned,
-                      .using_bias = p->bias,
-                      .bytes = p->bytes,
-                      .batches = a[0]};
-    okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &tile);
-    work.input = (local_addr_t)in[0].addr + 4u * (local_addr_t)(skip_h * work.input_stride.h + skip_w);
-    conv_zero_beside(p, (local_addr_t)in[0].addr, local_bytes(tile.n, p->in_c, tile.h, tile.w));
-    bm_conv_compute(&work, !bm_axis_in_instruction(&p->h) || !bm_axis_in_instruction(&p->w));
     return BM_LAYER_OK;
 }

@@ -35,10 +35,14 @@ conv_problem bm_conv_problem_of(int groups, bool depthwise, window_axis h, windo
 conv_problem bm_conv_problem_of_bytes(int groups, bool depthwise, window_axis h, window_axis w,
                                       const conv_quantised *bytes, const tpu_tensor_t *in, const tpu_tensor_t *out);
 
-/* p: all but taps and filled. */
+/* p: all but taps and filled; where not all input channels fit at once it is not made by phases. */
 int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out);
 
-/* The tile of the input may have more rows and columns than the tile of the output needs, but for depthwise. */
-int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out);
+/* ---- a tile that the compiler has put into local memory ---- */
+
+/* The tile of the input may have more rows and columns than the tile of the output needs, but for depthwise without zeros
+ * in the buffer. buffer: room for the input with its pads, where an instruction does not take those, or for the largest
+ * phase of the output, where it is made by phases. */
+int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out, local_addr_t buffer);
 
 #endif
