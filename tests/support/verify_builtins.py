@@ -38,6 +38,13 @@ def _pool(rng: np.random.Generator) -> Case:
     return Case(shape, param={"mode": int(rng.integers(2)), **kernel}, **NEAR)
 
 
+def _pad(rng: np.random.Generator) -> Case:
+    """A constant, mirrored, or the edge, around extents that may be smaller than the pads."""
+    before, after = ([0, 0, *(int(n) for n in rng.integers(0, 6, 2))] for _ in range(2))
+    shape = (int(rng.integers(1, 4)), int(rng.choice((1, 3, 65))), *(int(n) for n in rng.integers(1, 16, 2)))
+    return Case(shape, param={"mode": int(rng.integers(3)), "before": before, "after": after, "value": 1.5})
+
+
 def targets() -> list[Target]:
     """Each with a local function, and some without."""
     plain = Case((2, 65, 9, 11))
@@ -64,6 +71,7 @@ def targets() -> list[Target]:
             "pad",
             "TPU_PAD",
             (Case((2, 65, 9, 11), param={"before": [0, 0, 1, 2], "after": [0, 0, 2, 1]}), plain),
+            random_case=_pad,
         ),
         Target(
             "where",

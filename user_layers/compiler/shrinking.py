@@ -15,7 +15,7 @@ from user_layers.compiler.grouping import Group
 from user_layers.compiler.tiles import split_shape
 
 # Built-in layers whose windows depend on parameters alone, not on the size of their tensors, and whose local
-# functions bear what a stride leaves over.
+# functions bear what a stride leaves over; of TPU_PAD, where a constant is put around.
 _WINDOWS = frozenset(
     f"TPU_{name}"
     for name in (
@@ -37,17 +37,18 @@ _ASKED = 4096  # smaller tiles of a layer of the user's, at most, for which its 
 def shrinks(described: DescribedNet, group: Group) -> bool:
     """Whether a group may run on tiles of fewer rows and columns."""
     return all(
-        _anchored(described, k) and (described.attrs[k].node.op.is_builtin or _room(described, group, k))
+        _anchored(described, group, k)
+        and (described.attrs[k].node.op.is_builtin or _room(described, group, k))
         for k in group.nodes
     )
 
 
-def _anchored(described: DescribedNet, k: int) -> bool:
+def _anchored(described: DescribedNet, group: Group, k: int) -> bool:
     """Whether a node's windows begin at the same place for all heights and widths."""
     attrs = described.attrs[k]
     op = attrs.node.op
     if op.is_builtin and op.op in _WINDOWS:
-        return True
+        return op.op != "TPU_PAD" or _pads_anchored(described, group, k)
     if not attrs.can_split_h_w:  # all of the inputs, for all of the outputs
         return op.is_builtin or _begins(attrs)
     out = described.net.tensors[attrs.node.outputs[0]].nchw
@@ -58,6 +59,17 @@ def _anchored(described: DescribedNet, k: int) -> bool:
             for first, extent in _probes(out[2])
         )
         and all(attrs.backward_w(first, extent) == (first, extent) for first, extent in _probes(out[3]))
+    )
+
+
+def _pads_anchored(described: DescribedNet, group: Group, k: int) -> bool:
+    """Whether a pad's windows are so. What is put behind the end may be what lies before it, wherever the end
+    is then: only tiles that begin at 0 need the same of all heights and widths."""
+    node = described.net.nodes[k]
+    values = described.toolkit.param_values(node.op, node.param)
+    return values["mode"] == 0 or all(
+        values["after"][d] == 0 or all(part.made[node.outputs[0]].first == 0 for part in parts)
+        for d, parts in ((2, group.tiling.h), (3, group.tiling.w))
     )
 
 

@@ -3,6 +3,7 @@
  * Inputs: x of any type
  * Makes: elements around x, or less of it
  */
+#include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
@@ -141,7 +142,95 @@ int pad_global(const void *param, const int param_size, const tpu_tensor_t *in_t
     return BM_LAYER_OK;
 }
 
-/* A constant around rows and columns: the descriptor lets nothing else come here. */
+/* ---- in local memory: around rows and columns, the descriptor lets nothing else come here ---- */
+
+/* Rows or columns of the tiles: elements [first, first + count) of the output, of the input those from `low` on. */
+typedef struct {
+    int mode;
+    inside s;
+    int extent; /* of the whole output */
+    int first, count, low, held;
+} tile_axis;
+
+/* The next elements of a tile of the output that one command can copy: they begin at element `to` of it and come from
+ * element `from` of the input's tile, and then every `step` elements. */
+typedef struct {
+    int to, count, from, step;
+    bool within; /* the tensor itself, not what is around it */
+} piece;
+
+static tile_axis tile_axis_of(const tpu_pad_param_t *p, const tpu_tensor_t *in, const tpu_tensor_t *out, int d) {
+    return (tile_axis){p->mode, inside_of(p, in, d), out->shape[d], out->processed[d], out->slice_shape[d],
+                       in->processed[d], in->slice_shape[d]};
+}
+
+static piece piece_at(const tile_axis *a, int to) {
+    const outside o = {a->mode, a->first + to, a->s};
+    const int at = o.start - a->s.first; /* as index of the input */
+    const int end = at < 0 ? a->s.first : at < a->s.count ? a->s.first + a->s.count : a->extent;
+    const int count = smaller(a->count - to, end - o.start);
+    if (at >= 0 && at < a->s.count) return (piece){to, count, at - a->low, 1, true};
+    const bm_runs r = bm_runs_of(outside_at, &o, 0, count, false);
+    return (piece){to, r.length, outside_at(&o, 0) - a->s.first - a->low, r.step, false};
+}
+
+/* Whether the input's tile has all that the output's is made of. */
+static bool has_all(const tile_axis *a) {
+    for (piece p = piece_at(a, 0);; p = piece_at(a, p.to + p.count)) {
+        if (p.from < 0 || p.from + (p.count - 1) * p.step >= a->held) return false;
+        if (p.to + p.count == a->count) return true;
+    }
+}
+
+typedef struct {
+    local_addr_t x, y;
+    tile_axis h, w;
+    dim4 shape, in, out; /* of the output; strides */
+} mirrored;
+
+static void copy_piece(const mirrored *m, local_addr_t source, dim4 stride, piece h, piece w) {
+    const dim4 shape = {m->shape.n, m->shape.c, h.count, w.count};
+    const local_addr_t target = m->y + 4u * (local_addr_t)(h.to * m->out.h + w.to);
+    source += 4u * (local_addr_t)(h.from * stride.h + w.from);
+    stride.h *= h.step;
+    stride.w = w.step;
+    okk_bdc_32bit_cpy(target, source, &shape, &m->out, &stride);
+}
+
+/* All rows of these columns: at once from columns of the output that are complete, if it has those that are wanted. */
+static void copy_columns(const mirrored *m, piece w) {
+    piece there = w;
+    there.from += m->w.low + m->w.s.first - m->w.first;
+    if (!w.within && there.from >= 0 && there.from + (w.count - 1) * w.step < m->w.count) {
+        copy_piece(m, m->y, m->out, (piece){0, m->h.count, 0, 1, true}, there);
+        return;
+    }
+    for (int row = 0; row < m->h.count;) {
+        const piece h = piece_at(&m->h, row);
+        copy_piece(m, m->x, m->in, h, w);
+        row += h.count;
+    }
+}
+
+/* First the columns that are not padding. */
+static int pad_mirrored(const tpu_pad_param_t *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {
+    const int *a = in->slice_shape, *b = out->slice_shape;
+    const dim4 held = {a[0], a[1], a[2], a[3]};
+    mirrored m = {(local_addr_t)in->addr, (local_addr_t)out->addr, tile_axis_of(p, in, out, 2),
+                  tile_axis_of(p, in, out, 3), {b[0], b[1], b[2], b[3]}, held, held};
+    if (!has_all(&m.h) || !has_all(&m.w)) return BM_LAYER_RUNTIME_ERROR;
+    okk_128_byte_aligned_stride_for_32bit(&m.in, 0, &held);
+    okk_128_byte_aligned_stride_for_32bit(&m.out, 0, &m.shape);
+    for (int padding = 0; padding < 2; padding++) {
+        for (int column = 0; column < m.w.count;) {
+            const piece w = piece_at(&m.w, column);
+            if (w.within != padding) copy_columns(&m, w);
+            column += w.count;
+        }
+    }
+    return BM_LAYER_OK;
+}
+
 __BM_LOCAL__(TPU_PAD)
 int pad_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
               u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
@@ -149,6 +238,7 @@ int pad_local(const void *param, const int param_size, const tpu_tensor_t *in_te
     const tpu_pad_param_t *p = param;
     const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
     const tpu_tensor_t *in = &x, *out = &y;
+    if (p->mode != PAD_CONSTANT) return pad_mirrored(p, in, out);
     const int *a = in->slice_shape, *b = out->slice_shape;
     const dim4 tile = {a[0], a[1], a[2], a[3]}, whole = {b[0], b[1], b[2], b[3]};
     const int row = in->processed[2] + p->before[2] - out->processed[2];
