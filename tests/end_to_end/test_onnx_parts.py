@@ -27,6 +27,8 @@ CONV = node("Conv", "x w b", "c", pads=[1, 1, 1, 1])
 CONSTANTS: dict[str, Any] = {
     "w": np.random.default_rng(0).standard_normal((40, 6, 3, 3)).astype(np.float32),
     "b": np.random.default_rng(1).standard_normal(40).astype(np.float32),
+    "v": np.random.default_rng(2).standard_normal((40, 1, 3, 3)).astype(np.float32),
+    "u": np.random.default_rng(3).standard_normal((80, 1, 1, 1)).astype(np.float32),
     "sizes": np.array([13, 27]),
     **{str(i): np.array([i]) for i in (0, 1, 2, 8, 16, 24, 40)},
 }
@@ -41,6 +43,18 @@ CASES: dict[str, tuple[list[Any], Sequence[str], int]] = {
     "functions before": (
         [CONV, node("Relu", "c", "r"), node("Tanh", "r", "t"), node("Slice", "t 0 16 1", "d"),
          node("Slice", "t 8 24 1", "e"), node("Mul", "d e", "y")],
+        ("y",),
+        2,
+    ),
+    "depthwise convolutions between": (
+        [CONV, node("Relu", "c", "r"), node("Conv", "r v b", "p", group=40, pads=[1, 1, 1, 1], strides=[2, 1]),
+         node("Split", "p sizes", "d e", axis=1), node("Sigmoid", "d", "y"), node("Tanh", "e", "z")],
+        ("y", "z"),
+        4,
+    ),
+    "two of each channel between": (
+        [CONV, node("Conv", "c u", "p", group=40), node("Slice", "p 0 16 1", "d"),
+         node("Slice", "p 8 24 1", "e"), node("Mul", "d e", "y")],
         ("y",),
         2,
     ),
@@ -76,7 +90,14 @@ def test_the_same_values(toolkit: Toolkit, name: str) -> None:
     ops = [each.op for each in split.nodes]
     assert ops.count("Conv") == convolutions
     assert ("Split" in ops or "Slice" in ops) == (
-        name in ("all of it is read, too", "rows", "a part that is wanted", "batches")
+        name
+        in (
+            "all of it is read, too",
+            "rows",
+            "a part that is wanted",
+            "batches",
+            "two of each channel between",
+        )
     )
     x = {"x": np.random.default_rng(2).standard_normal(SHAPE).astype(np.float32)}
     want = reference(load_model(proto), x)
