@@ -47,7 +47,8 @@ CASES: dict[str, tuple[list[Any], Sequence[str], int]] = {
         2,
     ),
     "depthwise convolutions between": (
-        [CONV, node("Relu", "c", "r"), node("Conv", "r v b", "p", group=40, pads=[1, 1, 1, 1], strides=[2, 1]),
+        [CONV, node("Relu", "c", "r"),
+         node("Conv", "r v b", "p", group=40, pads=[1, 1, 1, 1], strides=[2, 1]),
          node("Split", "p sizes", "d e", axis=1), node("Sigmoid", "d", "y"), node("Tanh", "e", "z")],
         ("y", "z"),
         4,
