@@ -224,6 +224,20 @@ def test_the_faster_way_is_taken(toolkit: Toolkit) -> None:
     np.testing.assert_array_equal(found[1], found[2])
 
 
+def test_lines_longer_than_the_layers_take(toolkit: Toolkit) -> None:
+    x = integers((1, 8, 8200), "int8")
+    graph = net(toolkit, {"x": x}, [SCALE])
+    graph.add_const("w", np.random.default_rng(0).integers(-9, 10, (8, 8, 3, 1)).astype(np.int8))
+    values = {**CONV, "kernel_h": 3, "kernel_w": 1, "pad_top": 1, "pad_bottom": 1, "rshift": 4}
+    graph.add_tpu_layer("TPU_CONV_INT8", ["x", "w"], values, ["a"])
+    pool = {**POOL, "kernel_h": 2, "stride_h": 2, "kernel_w": 1, "stride_w": 1, "dtype": DTYPE["int8"]}
+    graph.add_tpu_layer("TPU_POOL_INT8", ["a"], pool, ["b"])
+    graph.add_tpu_layer("TPU_CONV_INT8", ["b", "w"], values, ["y"])
+    graph.add_output("y")
+    found = [graph.compile(opt=opt) and graph.run({"x": x})[0] for opt in (0, 2)]
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize("tokens", [16, 13])
 @pytest.mark.parametrize("shape", [(1, 0, 8), (0, 8), (1, 0, 1), (0, 1)])
 def test_constants_of_each_token(toolkit: Toolkit, tokens: int, shape: tuple[int, ...]) -> None:

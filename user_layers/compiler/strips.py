@@ -31,6 +31,7 @@ G = TypeVar("G", bound=GraphBuilder)
 
 _SLOTS = 4
 _LEAST = 4  # rows of a picture that are cut: each strip has one at least
+_MOST = 8192  # rows that the layers which cut and join take (BM_STRIPS_ROWS)
 _ELEMENTWISE = ("TPU_REQUANTIZE", "TPU_LOOKUP", "TPU_PRELU_INT8", "TPU_COPY", "TPU_ELTWISE_INT8")
 _DENSE = "TPU_CONV_INT8"
 _PADS = dict.fromkeys(("pad_top", "pad_bottom"), 0)
@@ -103,7 +104,7 @@ def _picture(net: Net, name: str) -> bool:
         one.data is None
         and len(one.shape) in (3, 4)
         and one.shape[0] == 1
-        and one.shape[2] >= _LEAST
+        and _LEAST <= one.shape[2] <= _MOST
         and one.store_mode is StoreMode.N4
         and one.dtype in (DType.INT8, DType.UINT8)
     )
