@@ -234,8 +234,11 @@ def test_lines_longer_than_the_layers_take(toolkit: Toolkit) -> None:
     graph.add_tpu_layer("TPU_POOL_INT8", ["a"], pool, ["b"])
     graph.add_tpu_layer("TPU_CONV_INT8", ["b", "w"], values, ["y"])
     graph.add_output("y")
-    found = [graph.compile(opt=opt) and graph.run({"x": x})[0] for opt in (0, 2)]
-    np.testing.assert_array_equal(*found)
+    found = []
+    for opt in (0, 2):
+        graph.compile(opt=opt)
+        found.append(graph.run({"x": x})[0])
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 @pytest.mark.parametrize("tokens", [16, 13])

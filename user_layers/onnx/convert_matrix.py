@@ -18,9 +18,8 @@ from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.convert_window import ONE_TAP, whole
 from user_layers.onnx.einsum import terms_of
 from user_layers.onnx.fuse import AFFINE
-from user_layers.onnx.lower import Lowering, Unsupported, axis_of, converts
+from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import ARITHMETIC, Array, Node
-from user_layers.onnx.patterns.unit_rows import UNIT_ROWS
 
 
 @converts("MatMul")
@@ -253,63 +252,6 @@ def _axes(to: Lowering, node: Node) -> list[int] | None:
         rest = len(before) - len(after) - len(choices[0])
         return sorted([*choices[0], *lost[:rest]])
     return list(choices[0])
-
-
-def _norm(to: Lowering, node: Node, groups: int, axis: int, rms: int = 0) -> None:
-    to.need_float(*node.inputs)
-    if len([name for name in node.outputs if name]) > 1:
-        raise Unsupported("mean and deviation as outputs")
-    inputs = [to.tensor(node.inputs[0])]
-    for index, default in ((1, 1.0), (2, 0.0))[: 1 if rms and len(node.inputs) < 3 else 2]:
-        values = to.known(node, index)
-        if values is None:
-            shape = to.shape(node.inputs[0])
-            count = shape[1] if groups else int(np.prod(shape[axis:]))
-            values = np.full(count, default, np.float32)
-        elif groups > 0 and values.size == groups:  # as opset 18 had them
-            values = np.repeat(values, to.shape(node.inputs[0])[1] // groups)
-        inputs.append(to.add_const(np.ascontiguousarray(values).reshape(-1), f"{node.outputs[0]}:{index}"))
-    epsilon = float(node.attributes.get("epsilon", 1e-5))
-    to.simple("TPU_NORM", node, inputs, {"groups": groups, "axis": axis, "rms": rms, "epsilon": epsilon})
-
-
-@converts("LayerNormalization")
-def layer_normalization(to: Lowering, node: Node) -> None:
-    """Over all dimensions from the axis on. Unsupported where mean or deviation are outputs too."""
-    rank = len(to.shape(node.inputs[0]))
-    _norm(to, node, 0, axis_of(int(node.attributes.get("axis", -1)), rank))
-
-
-@converts("GroupNormalization")
-def group_normalization(to: Lowering, node: Node) -> None:
-    """Over groups of channels, with a factor and a summand per channel, in opset 18 per group."""
-    _norm(to, node, int(node.attributes["num_groups"]), 0)
-
-
-@converts(CHANNEL_NORM)
-def channel_normalization(to: Lowering, node: Node) -> None:
-    """Over the channels of each position (channels.py)."""
-    _norm(to, node, -2, 0, rms=int(node.attributes["rms"]))
-
-
-@converts(UNIT_ROWS)
-def unit_rows(to: Lowering, node: Node) -> None:
-    """Rows of length one."""
-    param = {"groups": 0, "axis": -1, "rms": 2, "epsilon": float(node.attributes["epsilon"])}
-    to.simple("TPU_NORM", node, [to.tensor(node.inputs[0])], param)
-
-
-@converts("RMSNormalization")
-def rms_normalization(to: Lowering, node: Node) -> None:
-    """Over all dimensions from the axis on, without a mean that is subtracted."""
-    rank = len(to.shape(node.inputs[0]))
-    _norm(to, node, 0, axis_of(int(node.attributes.get("axis", -1)), rank), rms=1)
-
-
-@converts("InstanceNormalization")
-def instance_normalization(to: Lowering, node: Node) -> None:
-    """Over each plane, with a factor and a summand per channel."""
-    _norm(to, node, -1, 0)
 
 
 @converts("ArgMax", "ArgMin")
