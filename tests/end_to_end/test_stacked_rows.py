@@ -69,7 +69,7 @@ def net(
     last = "c"
     for i, function in enumerate(functions):
         if function == "PRELU":
-            slopes = graph.add_const(f"slopes{i}", floats(outs, 1, 1, seed=i))
+            slopes = graph.add_const(f"slopes{i}", floats(outs, *[1] * (len(shape) - 2), seed=i))
             (last,) = graph.add_tpu_layer(
                 "TPU_BINARY", [last, slopes], {"binary_op": BINARY[function]}, [f"f{i}"]
             )
@@ -128,6 +128,20 @@ def test_any_convolution(toolkit: Toolkit, data: st.DataObject) -> None:
         also=also,
     )
     forced(graph, floats(n, c, h, w, seed=1), data.draw(st.integers(2, 64 // outs)))
+
+
+@examples(10)
+@given(st.data())
+def test_any_convolution_of_lines(toolkit: Toolkit, data: st.DataObject) -> None:
+    """[N, C, H]: what is next to one another becomes channels."""
+    n, c, h = some(data, 2, 7, 40)
+    (outs,) = some(data, 20)
+    (kernel, stride), (before, behind) = some(data, 9, 3), some(data, 3, 3, low=0)
+    assume(h + before + behind >= kernel and max(before, behind) < kernel)
+    functions = data.draw(st.lists(st.sampled_from(["RELU", "PRELU"]), max_size=2))
+    how = window((kernel, 1), (stride, 1), (before, behind, 0, 0))
+    graph = net(toolkit, (n, c, h), outs, how, functions, bias=data.draw(st.booleans()))
+    forced(graph, floats(n, c, h, seed=1), data.draw(st.integers(2, 64 // outs)))
 
 
 @examples(10)

@@ -43,6 +43,7 @@ from user_layers.toolkit import Toolkit
 G = TypeVar("G", bound=GraphBuilder)
 
 _ELEMENTWISE = ("TPU_UNARY", "TPU_CONST_BINARY")
+_LINE = 3  # dimensions
 _SAMPLE = 1024  # pixels of a lane with which element-wise layers are timed
 _BY_CHANNEL = 2.0  # cycles of a layer with a number for each channel, for sixteen elements, at least
 _GAIN = 0.1  # in parts of what it takes now: what is worth the layers that come in
@@ -54,7 +55,7 @@ def stack_rows(graph: G, net: Net) -> G | None:
     Inputs and outputs are the same. For nets that are compiled statically. net: what `resolve` says of the
     graph."""
     found = list(_stacks(graph, net))
-    return _written(graph, found) if found else None
+    return _written(graph, net, found) if found else None
 
 
 # ---- what is stacked ----
@@ -157,7 +158,7 @@ class _Looking:
         """A layer that could make several rows at once; None for anything else."""
         if node.op.op not in ("TPU_CONV", "TPU_DECONV") or not node.op.is_builtin:
             return None
-        source, made = (self._net.tensors[name] for name in (node.inputs[0], node.outputs[0]))
+        source, made = (_of_columns(self._net.tensors[name]) for name in (node.inputs[0], node.outputs[0]))
         if len(made.shape) != 4 or made.shape[2] < 2 or not self._only_floats(source, made):
             return None
         weights, window = self._weights(node), self._values(node)
@@ -167,7 +168,7 @@ class _Looking:
         maker = self._makers.get(node.inputs[0])
         if node.op.op == "TPU_CONV" and maker is not None and self._unfolds(maker, window):
             given = self._values(maker)
-            source = self._net.tensors[maker.inputs[0]]
+            source = _of_columns(self._net.tensors[maker.inputs[0]])
             return Convolution(
                 *(node, maker, source, made, weights, bias, window),
                 *(given["kernel_h"], given["stride_h"], given["pad_top"]),
@@ -217,8 +218,9 @@ class _Looking:
         others = [self._graph.tensors.get(one) for one in node.inputs if one != name]
         if len(others) != 1 or others[0] is None or others[0].data is None:
             return False
-        channels, shape = self._net.tensors[name].shape[1], others[0].shape
-        return others[0].dtype is DType.FP32 and (1,) * (4 - len(shape)) + shape == (1, channels, 1, 1)
+        whole, shape = self._net.tensors[name].shape, others[0].shape
+        each = (1, whole[1], *(1 for _ in whole[2:]))
+        return others[0].dtype is DType.FP32 and (1,) * (len(whole) - len(shape)) + shape == each
 
     def _unfolds(self, maker: LayerNode, window: Mapping[str, Any]) -> bool:
         """Whether a layer makes channels of rows for this convolution alone."""
@@ -250,6 +252,11 @@ class _Looking:
         return self._graph.toolkit.param_values(node.op, node.param)
 
 
+def _of_columns(tensor: NetTensorInfo) -> NetTensorInfo:
+    """A line, [N, C, H], as a picture of one column."""
+    return replace(tensor, shape=(*tensor.shape, 1)) if len(tensor.shape) == _LINE else tensor
+
+
 def _timed(node: LayerNode, toolkit: Toolkit) -> float:
     """Cycles of an element-wise layer's local function on a tile of _SAMPLE pixels."""
     shape = (1, 1, 1, _SAMPLE)
@@ -271,7 +278,7 @@ def _timed(node: LayerNode, toolkit: Toolkit) -> float:
 # ---- writing ----
 
 
-def _written(graph: G, stacks: Sequence[_Stack]) -> G:
+def _written(graph: G, net: Net, stacks: Sequence[_Stack]) -> G:
     made = graph.without_layers()
     taken = {name for node in graph.nodes for name in node.outputs}
     layers = {node.name for node in graph.nodes}
@@ -279,14 +286,15 @@ def _written(graph: G, stacks: Sequence[_Stack]) -> G:
     def free(stem: str) -> str:
         return free_name(stem, taken, made.tensor_names)
 
-    def operand(name: str, rows: int) -> str:
-        """What an element-wise layer takes: rows, or a constant with a number for each of their channels."""
+    def operand(name: str, rows: int, dims: int) -> str:
+        """What an element-wise layer takes of so many dimensions: rows, or a constant with a number for each
+        of their channels."""
         if name not in graph.tensors:
             return names[name]
         data = graph.tensors[name].data
         assert data is not None  # _Looking.chain asked
         numbers = np.tile(np.frombuffer(data, np.float32), rows)
-        return made.add_const(free(f"{name}:rows"), numbers.reshape(1, -1, 1, 1))
+        return made.add_const(free(f"{name}:rows"), numbers.reshape(1, -1, *[1] * (dims - 2)))
 
     members = {node.name: one for one in stacks for node in (one.layer.node, *one.chain)}
     unfolds = {one.layer.unfold.name: one for one in stacks if one.layer.unfold is not None}
@@ -315,7 +323,8 @@ def _written(graph: G, stacks: Sequence[_Stack]) -> G:
                 made.add_tpu_layer(node.op.op, [x, *constants], window, [own], name=node.name)
             else:
                 plain = replace(node, shapes=None, dims=None)
-                made.add_node(plain, [operand(name, one.rows) for name in node.inputs], [own])
+                dims = len(net.tensors[node.outputs[0]].shape)
+                made.add_node(plain, [operand(name, one.rows, dims) for name in node.inputs], [own])
             last = one.chain[-1] if one.chain else one.layer.node
             if node is last and one.rows > 1 and not one.stay:
                 rows = {"block_h": one.rows, "block_w": 1, "crd": 0, "height": one.layer.made.shape[2]}

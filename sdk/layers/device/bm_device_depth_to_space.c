@@ -1,6 +1,6 @@
-/* TPU_DEPTH_TO_SPACE: channels become rectangles of pixels; [n, c, h, w] of any type.
+/* TPU_DEPTH_TO_SPACE: channels become rectangles of pixels; [n, c, h, w] of any type, or rows of [n, c, h].
  *
- * Inputs: x `[N, C, H, W]` of any type
+ * Inputs: x `[N, C, H, W]` or `[N, C, H]` of any type
  * Makes: rectangles of pixels from channels
  */
 #include "bm_layer_local.h"
@@ -28,16 +28,16 @@ int depth_to_space_shape(const void *param, const int param_size, const tpu_tens
     tpu_tensor_t *out = &out_tensors[0];
     if (p->block_h < 1 || p->block_h > BLOCK_MAX || p->block_w < 1 || p->block_w > BLOCK_MAX || (p->crd != 0 && p->crd != 1))
         return BM_LAYER_PARAM_INVALID;
-    if (in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
+    if (in->dims != 4 && (in->dims != 3 || p->block_w != 1)) return BM_LAYER_NOT_SUPPORTED;
     if (in->shape[1] % (p->block_h * p->block_w) != 0) return BM_LAYER_PARAM_INVALID;
     if (in->shape[2] > 0x7fffffff / p->block_h || in->shape[3] > 0x7fffffff / p->block_w) return BM_LAYER_NOT_SUPPORTED;
     const int rows = in->shape[2] * p->block_h;
     if (p->height != 0 && (p->height > rows || p->height <= rows - p->block_h)) return BM_LAYER_PARAM_INVALID;
-    bm_output_like(out, in, 4);
+    bm_output_like(out, in, (int)in->dims);
     out->shape[0] = in->shape[0];
     out->shape[1] = in->shape[1] / (p->block_h * p->block_w);
     out->shape[2] = p->height != 0 ? p->height : rows;
-    out->shape[3] = in->shape[3] * p->block_w;
+    if (in->dims == 4) out->shape[3] = in->shape[3] * p->block_w;
     return BM_LAYER_OK;
 }
 
