@@ -13,6 +13,7 @@ from user_layers.net import phases
 from user_layers.onnx.lower import Lowering, Unsupported, converts, reshape_param
 from user_layers.onnx.model import Array, Node
 from user_layers.onnx.unfold import Axis, Problem, rows_fold, unfold_param, unfolded_weights
+from user_layers.onnx.volumes import Grouped, one_layer
 
 
 @dataclass(frozen=True)
@@ -208,10 +209,15 @@ def _pool_of_volumes(to: Lowering, node: Node) -> None:
 
 
 def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> None:
-    """A convolution of planes, whose channels are those of all planes that the window sees."""
+    """In groups of channels one layer; else a convolution of planes, whose channels are those of all planes
+    that the window sees."""
     n, c, d, h, w = to.shape(node.inputs[0])
     _, out_c, length, out_h, out_w = to.shape(node.outputs[0])
     along, *axes = axes_of(node, (d, h, w), weights.shape[2:])
+    grouped = Grouped((n, c, d, h, w), weights.shape, groups, along, *axes)
+    if along != Axis(1) and one_layer(grouped):
+        _conv_of_groups(to, node, grouped)
+        return
     if (groups > 1 and along != Axis(1)) or c * along.kernel > CHANNELS_MAX:
         _conv_by_planes(to, node, weights, groups)
         return
@@ -230,9 +236,28 @@ def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> N
     to.plane_by_plane("TPU_CONV", node, inputs, {"groups": groups, **window.fields()})
 
 
+def _conv_of_groups(to: Lowering, node: Node, grouped: Grouped) -> None:
+    """A convolution of volumes in groups by one layer, whose planes stay where they are."""
+    along = grouped.d
+    param = {
+        "groups": grouped.groups,
+        "planes": grouped.shape[2],
+        "kernel_d": along.kernel,
+        "stride_d": along.stride,
+        "dilation_d": along.dilation,
+        "pad_front": along.before,
+        "pad_back": along.after,
+        **plane_window(grouped.h, grouped.w).fields(),
+    }
+    inputs = [to.planes(node.inputs[0]), to.tensor(node.inputs[1])]
+    if to.known(node, 2) is not None:
+        inputs.append(to.tensor(node.inputs[2]))
+    to.plane_by_plane("TPU_CONV3D", node, inputs, param)
+
+
 def _conv_by_planes(to: Lowering, node: Node, weights: Array, groups: int) -> None:
-    """A convolution for each step of the kernel along d, added up: for groups of channels, which have to stay
-    together, and for more channels than there can be."""
+    """A convolution for each step of the kernel along d, added up: for groups of channels that no layer takes
+    as they are, and for more channels than there can be."""
     n, c, d, h, w = to.shape(node.inputs[0])
     length = to.shape(node.outputs[0])[2]
     along, *axes = axes_of(node, (d, h, w), weights.shape[2:])

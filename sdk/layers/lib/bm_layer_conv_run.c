@@ -271,7 +271,7 @@ int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *
     return BM_LAYER_OK;
 }
 
-int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {
+int bm_conv_local_work(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out, conv_work *work) {
     const int *a = in[0].slice_shape, *b = out[0].slice_shape, *at = in[0].processed;
     const int words = p->bytes ? divide_up(a[0], 4) : a[0];
     const window_part rows = bm_axis_part(&p->h, out[0].processed[2], b[2]);
@@ -281,28 +281,38 @@ int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_te
         skip_w + columns.count > a[3] || (p->depthwise && !(bm_axis_takes(&p->h, &rows, at[2], a[2]) && bm_axis_takes(&p->w, &columns, at[3], a[3]))))
         return BM_LAYER_RUNTIME_ERROR;
     const dim4 tile = {words, a[1], a[2], a[3]};
-    conv_work work = {.output = (local_addr_t)out[0].addr,
-                      .weight = (local_addr_t)in[1].addr,
-                      .bias = p->bias && !p->joined ? (local_addr_t)in[2].addr : 0,
-                      .weight_words = bm_conv_channel_words(p, p->in_c),
-                      .joined = p->joined,
-                      .input_shape = {words, a[1], p->depthwise ? a[2] : rows.count, p->depthwise ? a[3] : columns.count},
-                      .output_shape = {words, b[1], b[2], b[3]},
-                      .groups = p->groups,
-                      .channels = conv_told(p),
-                      .depthwise = p->depthwise,
-                      .kernel = {p->h.kernel, p->w.kernel},
-                      .stride = {p->h.stride, p->w.stride},
-                      .dilation = {p->h.dilation, p->w.dilation},
-                      .insert = {p->h.insert, p->w.insert},
-                      .pad = {rows.before, rows.after, columns.before, columns.after},
-                      .turned = p->turned,
-                      .using_bias = p->bias,
-                      .bytes = p->bytes,
-                      .batches = a[0]};
-    okk_128_byte_aligned_stride_for_32bit(&work.input_stride, 0, &tile);
-    work.input = (local_addr_t)in[0].addr + 4u * (local_addr_t)(skip_h * work.input_stride.h + skip_w);
-    conv_zero_beside(p, (local_addr_t)in[0].addr, local_bytes(tile.n, p->in_c, tile.h, tile.w));
+    *work = (conv_work){
+        .output = (local_addr_t)out[0].addr,
+        .weight = (local_addr_t)in[1].addr,
+        .bias = p->bias && !p->joined ? (local_addr_t)in[2].addr : 0,
+        .weight_words = bm_conv_channel_words(p, p->in_c),
+        .joined = p->joined,
+        .input_shape = {words, a[1], p->depthwise ? a[2] : rows.count, p->depthwise ? a[3] : columns.count},
+        .output_shape = {words, b[1], b[2], b[3]},
+        .groups = p->groups,
+        .channels = conv_told(p),
+        .depthwise = p->depthwise,
+        .kernel = {p->h.kernel, p->w.kernel},
+        .stride = {p->h.stride, p->w.stride},
+        .dilation = {p->h.dilation, p->w.dilation},
+        .insert = {p->h.insert, p->w.insert},
+        .pad = {rows.before, rows.after, columns.before, columns.after},
+        .turned = p->turned,
+        .using_bias = p->bias,
+        .bytes = p->bytes,
+        .batches = a[0]};
+    okk_128_byte_aligned_stride_for_32bit(&work->input_stride, 0, &tile);
+    work->input = (local_addr_t)in[0].addr + 4u * (local_addr_t)(skip_h * work->input_stride.h + skip_w);
+    return BM_LAYER_OK;
+}
+
+int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out) {
+    conv_work work;
+    const int status = bm_conv_local_work(p, in, out, &work);
+    if (status != BM_LAYER_OK) return status;
+    const int *a = in[0].slice_shape;
+    const int words = p->bytes ? divide_up(a[0], 4) : a[0];
+    conv_zero_beside(p, (local_addr_t)in[0].addr, local_bytes(words, p->in_c, a[2], a[3]));
     bm_conv_compute(&work, !bm_axis_in_instruction(&p->h) || !bm_axis_in_instruction(&p->w));
     return BM_LAYER_OK;
 }

@@ -38,6 +38,9 @@ conv_problem bm_conv_problem_of_bytes(int groups, bool depthwise, window_axis h,
 /* p: all but taps and filled. */
 int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out);
 
+/* What bm_conv_compute is told of the tiles: BM_LAYER_OK, or that they are not those of the problem. */
+int bm_conv_local_work(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out, conv_work *work);
+
 /* The tile of the input may have more rows and columns than the tile of the output needs, but for depthwise. */
 int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out);
 
