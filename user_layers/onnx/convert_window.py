@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from firmware_sim.isa.layout import CHANNELS_MAX
 from user_layers.net import phases
+from user_layers.net.volumes import Three, Volumes
 from user_layers.onnx.lower import Lowering, Unsupported, converts, reshape_param
 from user_layers.onnx.model import Array, Node
 from user_layers.onnx.unfold import Axis, Problem, rows_fold, unfold_param, unfolded_weights
-from user_layers.onnx.volumes import Grouped, one_layer
 
 
 @dataclass(frozen=True)
@@ -214,9 +214,10 @@ def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> N
     n, c, d, h, w = to.shape(node.inputs[0])
     _, out_c, length, out_h, out_w = to.shape(node.outputs[0])
     along, *axes = axes_of(node, (d, h, w), weights.shape[2:])
-    grouped = Grouped((n, c, d, h, w), weights.shape, groups, along, *axes)
-    if along != Axis(1) and one_layer(grouped):
-        _conv_of_groups(to, node, grouped)
+    volumes = _volumes((n, c, d, h, w), weights, groups, (along, *axes))
+    if groups > 1 and along != Axis(1) and volumes.one_layer:
+        inputs = [to.planes(node.inputs[0]), *(to.tensor(name) for name in node.inputs[1:] if name)]
+        to.plane_by_plane("TPU_CONV3D", node, inputs, volumes.param)
         return
     if (groups > 1 and along != Axis(1)) or c * along.kernel > CHANNELS_MAX:
         _conv_by_planes(to, node, weights, groups)
@@ -236,23 +237,20 @@ def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> N
     to.plane_by_plane("TPU_CONV", node, inputs, {"groups": groups, **window.fields()})
 
 
-def _conv_of_groups(to: Lowering, node: Node, grouped: Grouped) -> None:
-    """A convolution of volumes in groups by one layer, whose planes stay where they are."""
-    along = grouped.d
-    param = {
-        "groups": grouped.groups,
-        "planes": grouped.shape[2],
-        "kernel_d": along.kernel,
-        "stride_d": along.stride,
-        "dilation_d": along.dilation,
-        "pad_front": along.before,
-        "pad_back": along.after,
-        **plane_window(grouped.h, grouped.w).fields(),
-    }
-    inputs = [to.planes(node.inputs[0]), to.tensor(node.inputs[1])]
-    if to.known(node, 2) is not None:
-        inputs.append(to.tensor(node.inputs[2]))
-    to.plane_by_plane("TPU_CONV3D", node, inputs, param)
+def _volumes(shape: tuple[int, ...], weights: Array, groups: int, axes: Sequence[Axis]) -> Volumes:
+    def three(values: Iterable[int]) -> Three:
+        d, h, w = values
+        return d, h, w
+
+    return Volumes(
+        shape,
+        weights.shape,
+        groups,
+        three(axis.stride for axis in axes),
+        three(axis.dilation for axis in axes),
+        three(axis.before for axis in axes),
+        three(axis.after for axis in axes),
+    )
 
 
 def _conv_by_planes(to: Lowering, node: Node, weights: Array, groups: int) -> None:

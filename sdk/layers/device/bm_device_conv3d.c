@@ -1,7 +1,7 @@
-/* TPU_CONV3D: convolution of volumes in groups of channels, depthwise ones too, whose planes are batches; fp32.
+/* TPU_CONV3D: convolution of volumes whose planes are batches; fp32.
  *
  * Inputs: x `[N * D, IC, H, W]`, constant weights `[OC, IC / groups, KD, KH, KW]`, perhaps a bias `[OC]`
- * Makes: convolution of volumes in groups, depthwise too: `[N * OD, OC, OH, OW]`
+ * Makes: convolution of volumes, depthwise too: `[N * OD, OC, OH, OW]`
  */
 #include "bm_layer_volume.h"
 #include "bmcompiler_tpulayer_device.h"
@@ -9,12 +9,12 @@
 
 /* Inputs: x [N * planes, IC, H, W]; constant weights [OC, IC / groups, KD, KH, KW]; a bias of OC elements, if there is one.
  * The descriptor prepares the weights, those of each tap along the depth as TPU_CONV has them:
- * - groups == IC == OC (depthwise): [KD, OC, KH, KW];
+ * - groups == IC == OC > 1 (depthwise): [KD, OC, KH, KW];
  * - otherwise [KD, OC, P, KH * KW * 2] with P = bm_conv_weight_sets().
  * Each window meets the volume in each direction. */
 __BM_PARAM__(TPU_CONV3D)
 typedef struct {
-    int groups; /* several */
+    int groups; /* with one there are four input channels at least */
     int planes; /* of a volume, several */
     int kernel_d, kernel_h, kernel_w;
     int stride_d, stride_h, stride_w;
@@ -46,7 +46,7 @@ static int check(const volume_problem *v, const tpu_tensor_t *in) {
     const int sets = p->depthwise ? p->h.kernel : bm_conv_weight_sets(p->groups, p->in_c, false);
     const int words = p->depthwise ? p->w.kernel : 2 * p->h.kernel * p->w.kernel;
     if (weight[0] != v->d.kernel || weight[2] != sets || weight[3] != words) return BM_LAYER_PARAM_INVALID;
-    if (!takes(&p->h) || !takes(&p->w) || bm_volume_misses(&v->d) || !bm_volume_fits(v)) return BM_LAYER_NOT_SUPPORTED;
+    if (bm_conv_told(p->groups, p->in_c) != p->in_c || !takes(&p->h) || !takes(&p->w) || bm_volume_misses(&v->d) || !bm_volume_fits(v)) return BM_LAYER_NOT_SUPPORTED;
     return BM_LAYER_OK;
 }
 
@@ -58,7 +58,7 @@ int conv3d_shape(const void *param, const int param_size, const tpu_tensor_t *in
     const int code = bm_conv_check_inputs(p->groups, in_tensors, in_num);
     if (code != BM_LAYER_OK) return code;
     if (!bm_layer_all_fp32(in_tensors, in_num) || in_tensors[0].dims != 4) return BM_LAYER_NOT_SUPPORTED;
-    if (p->groups < 2 || p->planes < 2 || in_tensors[0].shape[0] % p->planes != 0) return BM_LAYER_PARAM_INVALID;
+    if (p->planes < 2 || in_tensors[0].shape[0] % p->planes != 0) return BM_LAYER_PARAM_INVALID;
     tpu_tensor_t *out = &out_tensors[0];
     out->shape[1] = in_tensors[1].shape[1];
     const volume_problem v = problem_of(p, in_tensors, in_num, out);
