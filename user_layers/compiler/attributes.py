@@ -25,7 +25,7 @@ _SCATTERS = frozenset(("TPU_DEPTH_TO_SPACE",))
 # Those that read what lies in L2 with the tensor unit alone; others bring it here by the DMA engine.
 _LOOKS_UP = frozenset(("TPU_LOOKUP",))
 # Those to which planes of volumes are batches: the parameter `planes` says how many stay together.
-_VOLUMES = frozenset(("TPU_CONV3D",))
+_VOLUMES = frozenset(("TPU_CONV3D", "TPU_POOL_PLANES"))
 # Those that make several rows and columns of one: how many of the input a part of the output needs depends on
 # where it begins, with which a descriptor is not asked.
 _SPREADS = frozenset(("TPU_DEPTH_TO_SPACE", "TPU_UPSAMPLE"))

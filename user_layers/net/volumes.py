@@ -1,4 +1,4 @@
-"""Convolutions of volumes: which ones one layer computes (TPU_CONV3D)."""
+"""Convolutions and pools of volumes: which ones one layer computes (TPU_CONV3D, TPU_POOL_PLANES)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,34 @@ from user_layers.net.phases import CHANNELS_TOLD
 
 Three = tuple[int, int, int]
 """Along depth, height and width."""
+
+
+@dataclass(frozen=True)
+class Planes:
+    """Windows along the depth of volumes: planes of the input and of the output."""
+
+    count: int
+    made: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+
+    @property
+    def met(self) -> bool:
+        """Whether each window sees one at least."""
+        return all(
+            any(
+                0 <= i * self.stride - self.before + tap * self.dilation < self.count
+                for tap in range(self.kernel)
+            )
+            for i in range(self.made)
+        )
+
+    @property
+    def pooled(self) -> bool:
+        """Whether one layer pools them (TPU_POOL_PLANES): its shape function says the same."""
+        return self.count > 1 and self.met and self.count + self.made <= LOCAL_BYTES // (2 * ALIGN_BYTES)
 
 
 @dataclass(frozen=True)
@@ -56,14 +84,8 @@ class Volumes:
     def _meets(self) -> bool:
         """Whether each window sees some plane."""
         planes, before = self.shape[2], self.before[0]
-        count = (planes + before + self.after[0] - self._reach(0)) // self.stride[0] + 1
-        return all(
-            any(
-                0 <= i * self.stride[0] - before + tap * self.dilation[0] < planes
-                for tap in range(self.weights[2])
-            )
-            for i in range(count)
-        )
+        made = (planes + before + self.after[0] - self._reach(0)) // self.stride[0] + 1
+        return Planes(planes, made, self.weights[2], self.stride[0], self.dilation[0], before).met
 
     def _in_instruction(self, axis: int) -> bool:
         pads = max(self.before[axis], self.after[axis])

@@ -10,7 +10,7 @@ import numpy as np
 
 from firmware_sim.isa.layout import CHANNELS_MAX
 from user_layers.net import phases
-from user_layers.net.volumes import Three, Volumes
+from user_layers.net.volumes import Planes, Three, Volumes
 from user_layers.onnx.lower import Lowering, Unsupported, converts, reshape_param
 from user_layers.onnx.model import Array, Node
 from user_layers.onnx.unfold import Axis, Problem, rows_fold, unfold_param, unfolded_weights
@@ -192,7 +192,8 @@ def pool(to: Lowering, node: Node) -> None:
 
 
 def _pool_of_volumes(to: Lowering, node: Node) -> None:
-    """Over h and w, then over d: the largest, the sum and the number of elements part that way."""
+    """Over h and w, then over d: the largest, the sum and the number of elements part that way. Volumes that
+    are there as planes stay planes."""
     n, c, d, h, w = to.shape(node.inputs[0])
     lengths = to.shape(node.outputs[0])
     axes = axes_of(node, (d, h, w), tuple(node.attributes["kernel_shape"]))
@@ -200,6 +201,16 @@ def _pool_of_volumes(to: Lowering, node: Node) -> None:
     param = pool_param(plane_window(*axes[1:]), average=average, count_pads=pads)
     if axes[0] == Axis(1):
         to.plane_by_plane("TPU_POOL", node, [to.planes(node.inputs[0])], param)
+        return
+    planes = Planes(d, lengths[2], axes[0].kernel, axes[0].stride, axes[0].dilation, axes[0].before)
+    if to.in_planes(node.inputs[0]) and planes.pooled:
+        pooled = to.planes(node.inputs[0])
+        if axes[1:] != [Axis(1)] * 2:
+            pooled = to.between("TPU_POOL", node, [pooled], param)
+        along = {"mode": int(average), "planes": d, "kernel": planes.kernel, "stride": planes.stride}
+        along |= {"dilation": planes.dilation, "pad_front": planes.before, "pad_back": axes[0].after}
+        along |= {"extra_back": axes[0].extra, "count_include_pad": int(pads)}
+        to.plane_by_plane("TPU_POOL_PLANES", node, [pooled], along)
         return
     flat = to.between("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], reshape_param(n, c * d, h, w))
     pooled = to.between("TPU_POOL", node, [flat], param)
