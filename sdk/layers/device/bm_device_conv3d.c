@@ -46,8 +46,9 @@ static int check(const volume_problem *v, const tpu_tensor_t *in) {
     const int sets = p->depthwise ? p->h.kernel : bm_conv_weight_sets(p->groups, p->in_c, false);
     const int words = p->depthwise ? p->w.kernel : 2 * p->h.kernel * p->w.kernel;
     if (weight[0] != v->d.kernel || weight[2] != sets || weight[3] != words) return BM_LAYER_PARAM_INVALID;
-    if (bm_conv_told(p->groups, p->in_c) != p->in_c || !takes(&p->h) || !takes(&p->w) || bm_volume_misses(&v->d) || !bm_volume_fits(v)) return BM_LAYER_NOT_SUPPORTED;
-    return BM_LAYER_OK;
+    const bool few = bm_conv_told(p->groups, p->in_c) != p->in_c; /* they would need zeros beside them */
+    if (few || !takes(&p->h) || !takes(&p->w)) return BM_LAYER_NOT_SUPPORTED;
+    return bm_volume_misses(&v->d) || !bm_volume_fits(v) ? BM_LAYER_NOT_SUPPORTED : BM_LAYER_OK;
 }
 
 __BM_SHAPE__(TPU_CONV3D)

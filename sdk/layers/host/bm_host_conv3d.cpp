@@ -8,8 +8,9 @@
 u32 Conv3dDescriptor::get_local_buffer_size(const int *split_shape) const {
     const int plane[4] = {1, split_shape[1], split_shape[2], split_shape[3]};
     const u64 bytes = bm_tile_bytes(plane);
-    const u64 room = is_depthwise() ? static_cast<u64>(bm_volume_planes(split_shape[0], static_cast<long long>(bytes))) * bytes : 0;
-    return window_room(backward_hslice(split_shape[2]), backward_wslice(split_shape[3]), bm_local_bytes(room));
+    const int planes = is_depthwise() ? bm_volume_planes(split_shape[0], static_cast<long long>(bytes)) : 0;
+    const u32 room = bm_local_bytes(static_cast<u64>(planes) * bytes);
+    return window_room(backward_hslice(split_shape[2]), backward_wslice(split_shape[3]), room);
 }
 
 // Weights [OC, IC / groups, KD, KH, KW] and a bias of OC numbers.
@@ -31,10 +32,12 @@ void Conv3dDescriptor::prepare(int in_idx, const void *constant, void *prepared)
     const float *from = static_cast<const float *>(constant);
     float *to = static_cast<float *>(prepared);
     const std::size_t taps = static_cast<std::size_t>(w[3] * w[4]), depth = static_cast<std::size_t>(w[2]);
+    const std::size_t in_c = static_cast<std::size_t>(w[1]);
     const int pairs = bm_kernel_pairs(p()->groups, w[1]);
     for (std::size_t d = 0; d < depth; d++) {
         const auto at = [=](int oc, int ic) {
-            return from + ((static_cast<std::size_t>(oc) * static_cast<std::size_t>(w[1]) + static_cast<std::size_t>(ic)) * depth + d) * taps;
+            const std::size_t kernel = static_cast<std::size_t>(oc) * in_c + static_cast<std::size_t>(ic);
+            return from + (kernel * depth + d) * taps;
         };
         if (is_depthwise()) {
             for (int c = 0; c < w[0]; c++) to = std::copy_n(at(c, 0), taps, to);
