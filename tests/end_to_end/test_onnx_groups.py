@@ -55,3 +55,32 @@ def test_groups(
     graph.compile()
     (difference,) = compare(["y"], graph.run(x), want)
     assert difference.relative <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("groups", "inputs", "outputs", "kernel", "left"),
+    [
+        (32, 4, 4, (3, 3, 3), 8),  # as in ResNeXt over volumes
+        (6, 3, 5, (3, 1, 1), 1),
+        (3, 70, 64, (1, 3, 3), 3),  # lanes are full
+        (8, 1, 1, (3, 3, 3), 8),  # depthwise
+    ],
+)
+def test_groups_of_volumes(
+    toolkit: Toolkit, groups: int, inputs: int, outputs: int, kernel: tuple[int, int, int], left: int
+) -> None:
+    rng = np.random.default_rng(groups)
+    shape = (2, groups * inputs, 5, 9, 8)
+    constants = {
+        "w": rng.standard_normal((groups * outputs, inputs, *kernel)).astype(np.float32),
+        "b": rng.standard_normal(groups * outputs).astype(np.float32),
+    }
+    pads = [size // 2 for size in kernel] * 2
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], group=groups, pads=pads, strides=[2, 1, 1])
+    proto = make_model([node], {"x": shape}, ["y"], constants)
+    assert join_groups(load_model(proto)).nodes[0].attributes["group"] == left
+    x = {"x": rng.standard_normal(shape).astype(np.float32)}
+    graph = Graph.from_onnx(proto, toolkit=toolkit)
+    graph.compile()
+    (difference,) = compare(["y"], graph.run(x), reference(load_model(proto), x))
+    assert difference.relative <= TOLERANCE

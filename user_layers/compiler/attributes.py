@@ -24,6 +24,8 @@ _TURNS = frozenset(("TPU_DEPTH_TO_SPACE", "TPU_TURN", "TPU_TURN_BYTES"))
 _SCATTERS = frozenset(("TPU_DEPTH_TO_SPACE",))
 # Those that read what lies in L2 with the tensor unit alone; others bring it here by the DMA engine.
 _LOOKS_UP = frozenset(("TPU_LOOKUP",))
+# Those to which planes of volumes are batches: the parameter `planes` says how many stay together.
+_VOLUMES = frozenset(("TPU_CONV3D", "TPU_POOL_PLANES"))
 # Those that make several rows and columns of one: how many of the input a part of the output needs depends on
 # where it begins, with which a descriptor is not asked.
 _SPREADS = frozenset(("TPU_DEPTH_TO_SPACE", "TPU_UPSAMPLE"))
@@ -84,6 +86,7 @@ class LayerAttributes:
     global_buffer: int  # bytes of DDR
     input_types: tuple[TType, ...]
     on_l2: tuple[bool, ...]
+    planes: int = field(default=1, kw_only=True)  # batches of the input that are one volume: never cut apart
     any_batch: bool = field(default=False, kw_only=True)  # tiles may have fewer batches than they are cut to
     _descriptor: Descriptor | None = field(repr=False, compare=False)
     _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
@@ -307,6 +310,7 @@ def _attributes(net: Net, node: LayerNode, toolkit: Toolkit) -> LayerAttributes:
         global_buffer=d.get_global_buffer_size(),
         input_types=tuple(TType(d.input_type(i)) for i in numbers),
         on_l2=tuple(d.should_input_on_l2mem(i) for i in numbers),
+        planes=_planes(node, toolkit),
         _descriptor=d,
     )
     if attrs.global_buffer < 0:
@@ -319,6 +323,12 @@ def _attributes(net: Net, node: LayerNode, toolkit: Toolkit) -> LayerAttributes:
     if node.inputs and not attrs.output_shape_is_dynamic:
         _check_height(net, attrs)
     return attrs
+
+
+def _planes(node: LayerNode, toolkit: Toolkit) -> int:
+    if not node.op.is_builtin or node.op.op not in _VOLUMES:
+        return 1
+    return int(toolkit.param_values(node.op, node.param)["planes"])
 
 
 def _check_height(net: Net, attrs: LayerAttributes) -> None:

@@ -30,11 +30,11 @@ _HARD = frozenset(
         *("FMOD",),
     )
 )
-_CONVOLUTIONS = ("TPU_CONV", "TPU_CONV_INT8")
+_CONVOLUTIONS = ("TPU_CONV", "TPU_CONV3D", "TPU_CONV_INT8")
 _PRODUCTS = (*_CONVOLUTIONS, "TPU_DECONV", "TPU_MATMUL")
 _OF_MATRICES = ("TPU_DECONV", "TPU_MATMUL", "TPU_ATTENTION", "TPU_ATTENTION_INT8", "TPU_RECURRENT")
 _KINDS = {
-    **dict.fromkeys(("TPU_POOL", "TPU_POOL_INT8", "TPU_REDUCE"), Kind.POOL),
+    **dict.fromkeys(("TPU_POOL", "TPU_POOL_INT8", "TPU_POOL_PLANES", "TPU_REDUCE"), Kind.POOL),
     **dict.fromkeys(
         (
             *("TPU_SCALE_SHIFT", "TPU_WHERE", "TPU_NORM", "TPU_CAST", "TPU_ARG", "TPU_TOPK"),

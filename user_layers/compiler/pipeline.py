@@ -39,6 +39,7 @@ from user_layers.compiler.tiling import Ends
 from user_layers.compiler.trace import steps_of
 from user_layers.compiler.turned_keys import turn_keys
 from user_layers.compiler.verify import verify
+from user_layers.compiler.volumes import keep_planes
 from user_layers.graph.shapes import infer_shapes
 from user_layers.net.command_map import RecordedCommands
 from user_layers.net.compiled import (
@@ -79,6 +80,15 @@ def compile_graph(
         graph, net = stacked, infer_shapes(stacked)
     plan, recorded = _planned(net, graph.toolkit, dynamic, opt, issued, ends)
     notes = []
+    volumes = keep_planes(graph, net) if free else None
+    if volumes is not None:
+        other = _planned(infer_shapes(volumes), graph.toolkit, dynamic, opt, issued)
+        apart, inside = _cycles(recorded, issued), _cycles(other[1], issued)
+        notes.append(f"volumes in local memory: {inside:,.0f} cycles, planes side by side: {apart:,.0f}")
+        if inside < apart:
+            graph, net = volumes, infer_shapes(volumes)
+            plan, recorded = other
+        del other
     turned = turn_keys(graph, net) if free else None
     if turned is not None:
         apart = _cycles(recorded, issued)

@@ -20,6 +20,7 @@ _WINDOWS = frozenset(
     f"TPU_{name}"
     for name in (
         "CONV",
+        "CONV3D",
         "CONV_INT8",
         "DECONV",
         "MATMUL",

@@ -8,6 +8,7 @@ influence one another, so each is cut by itself; a tile is one slice of each axi
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -52,7 +53,7 @@ class Tiling:
 @dataclass(frozen=True)
 class Ends:
     """Where the slices of a group's outputs end, along each axis; the last one ends where its output does.
-    Along n at whole words of tensors in 2N and 4N."""
+    Along n at whole words of tensors in 2N and 4N, and at whole volumes."""
 
     n: tuple[int, ...]
     h: tuple[int, ...]
@@ -177,13 +178,14 @@ def axis_extent(described: DescribedNet, nodes: Sequence[int], axis: str) -> int
 
 
 def _unit(described: DescribedNet, nodes: Sequence[int], axis: str) -> int:
-    """Slices begin at multiples of it: along n, at whole words of tensors in 2N and 4N."""
+    """Slices begin at multiples of it: along n, at whole words of tensors in 2N and 4N, and whole volumes."""
     if axis != "n":
         return 1
     names = (
         name for k in nodes for name in (*described.net.nodes[k].inputs, *described.net.nodes[k].outputs)
     )
-    return max(described.net.tensors[name].format.together for name in names)
+    words = max(described.net.tensors[name].format.together for name in names)
+    return math.lcm(words, *(described.attrs[k].planes for k in nodes))
 
 
 _Span = Callable[[int], tuple[int, int]]

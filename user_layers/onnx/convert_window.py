@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from firmware_sim.isa.layout import CHANNELS_MAX
 from user_layers.net import phases
+from user_layers.net.volumes import Planes, Three, Volumes
 from user_layers.onnx.lower import Lowering, Unsupported, converts, reshape_param
 from user_layers.onnx.model import Array, Node
 from user_layers.onnx.unfold import Axis, Problem, rows_fold, unfold_param, unfolded_weights
@@ -191,7 +192,8 @@ def pool(to: Lowering, node: Node) -> None:
 
 
 def _pool_of_volumes(to: Lowering, node: Node) -> None:
-    """Over h and w, then over d: the largest, the sum and the number of elements part that way."""
+    """Over h and w, then over d: the largest, the sum and the number of elements part that way. Volumes that
+    are there as planes stay planes."""
     n, c, d, h, w = to.shape(node.inputs[0])
     lengths = to.shape(node.outputs[0])
     axes = axes_of(node, (d, h, w), tuple(node.attributes["kernel_shape"]))
@@ -199,6 +201,16 @@ def _pool_of_volumes(to: Lowering, node: Node) -> None:
     param = pool_param(plane_window(*axes[1:]), average=average, count_pads=pads)
     if axes[0] == Axis(1):
         to.plane_by_plane("TPU_POOL", node, [to.planes(node.inputs[0])], param)
+        return
+    planes = Planes(d, lengths[2], axes[0].kernel, axes[0].stride, axes[0].dilation, axes[0].before)
+    if to.in_planes(node.inputs[0]) and planes.pooled:
+        pooled = to.planes(node.inputs[0])
+        if axes[1:] != [Axis(1)] * 2:
+            pooled = to.between("TPU_POOL", node, [pooled], param)
+        along = {"mode": int(average), "planes": d, "kernel": planes.kernel, "stride": planes.stride}
+        along |= {"dilation": planes.dilation, "pad_front": planes.before, "pad_back": axes[0].after}
+        along |= {"extra_back": axes[0].extra, "count_include_pad": int(pads)}
+        to.plane_by_plane("TPU_POOL_PLANES", node, [pooled], along)
         return
     flat = to.between("TPU_RESHAPE", node, [to.tensor(node.inputs[0])], reshape_param(n, c * d, h, w))
     pooled = to.between("TPU_POOL", node, [flat], param)
@@ -208,10 +220,16 @@ def _pool_of_volumes(to: Lowering, node: Node) -> None:
 
 
 def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> None:
-    """A convolution of planes, whose channels are those of all planes that the window sees."""
+    """In groups of channels one layer; else a convolution of planes, whose channels are those of all planes
+    that the window sees."""
     n, c, d, h, w = to.shape(node.inputs[0])
     _, out_c, length, out_h, out_w = to.shape(node.outputs[0])
     along, *axes = axes_of(node, (d, h, w), weights.shape[2:])
+    volumes = _volumes((n, c, d, h, w), weights, groups, (along, *axes))
+    if groups > 1 and along != Axis(1) and volumes.one_layer:
+        inputs = [to.planes(node.inputs[0]), *(to.tensor(name) for name in node.inputs[1:] if name)]
+        to.plane_by_plane("TPU_CONV3D", node, inputs, volumes.param)
+        return
     if (groups > 1 and along != Axis(1)) or c * along.kernel > CHANNELS_MAX:
         _conv_by_planes(to, node, weights, groups)
         return
@@ -230,9 +248,25 @@ def _conv_of_volumes(to: Lowering, node: Node, weights: Array, groups: int) -> N
     to.plane_by_plane("TPU_CONV", node, inputs, {"groups": groups, **window.fields()})
 
 
+def _volumes(shape: tuple[int, ...], weights: Array, groups: int, axes: Sequence[Axis]) -> Volumes:
+    def three(values: Iterable[int]) -> Three:
+        d, h, w = values
+        return d, h, w
+
+    return Volumes(
+        shape,
+        weights.shape,
+        groups,
+        three(axis.stride for axis in axes),
+        three(axis.dilation for axis in axes),
+        three(axis.before for axis in axes),
+        three(axis.after for axis in axes),
+    )
+
+
 def _conv_by_planes(to: Lowering, node: Node, weights: Array, groups: int) -> None:
-    """A convolution for each step of the kernel along d, added up: for groups of channels, which have to stay
-    together, and for more channels than there can be."""
+    """A convolution for each step of the kernel along d, added up: for groups of channels that no layer takes
+    as they are, and for more channels than there can be."""
     n, c, d, h, w = to.shape(node.inputs[0])
     length = to.shape(node.outputs[0])[2]
     along, *axes = axes_of(node, (d, h, w), weights.shape[2:])

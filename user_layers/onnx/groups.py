@@ -16,6 +16,7 @@ from firmware_sim.isa.timing import convolution
 from user_layers.onnx.model import Array, Model, Node
 
 _LOADED = 50  # bytes of weights in a cycle
+_VOLUME = 5  # dimensions
 _GAIN = 0.9  # of the cycles at most, for it to be worth the memory
 
 
@@ -33,7 +34,7 @@ def _joined(model: Model, node: Node, constants: dict[str, Array]) -> Node:
         return node
     weights, made = model.constants.get(node.inputs[1]), model.value(node.outputs[0]).fixed
     shape = model.value(node.inputs[0]).fixed
-    if weights is None or made is None or weights.dtype != np.float32 or len(made) > 4 or shape is None:
+    if weights is None or made is None or weights.dtype != np.float32 or len(made) > _VOLUME or shape is None:
         return node
     if groups < 1 or not weights.size or not 3 <= len(made) == weights.ndim == len(shape):
         return node
@@ -62,15 +63,17 @@ def _joined(model: Model, node: Node, constants: dict[str, Array]) -> Node:
 
 
 def _cycles(made: tuple[int, ...], weights: Array, groups: int, inputs: int, stride: int) -> float:
-    """Of all groups' commands, and of loading their weights."""
+    """Of all groups' commands, and of loading their weights. Volumes are convolved plane by plane."""
     outputs = weights.shape[0] // groups
-    kernel = (*weights.shape[2:], 1)[:2]
-    result = (made[0], outputs, *(*made[2:], 1)[:2])
+    *depths, height, width = (*weights.shape[2:], 1) if weights.ndim == 3 else weights.shape[2:]
+    kernel, taps = (height, width), math.prod(depths)
+    *planes, rows, columns = (*made[2:], 1) if weights.ndim == 3 else made[2:]
+    result = (made[0] * math.prod(planes), outputs, rows, columns)
     # As many lanes behind one another as groups begin on.
     begins = range(0, outputs * groups, outputs)
     command = [
         convolution(result, lane % NPU_NUM, inputs, kernel, stride, bias=False).chip for lane in begins
     ]
-    loaded = 4 * math.prod(kernel) * weights.shape[0] * inputs
-    total: float = sum(command) + loaded / _LOADED
+    loaded = 4 * math.prod(weights.shape[2:]) * weights.shape[0] * inputs
+    total: float = taps * sum(command) + loaded / _LOADED
     return total

@@ -43,7 +43,7 @@ class Row:
         node = site.node
         if node.cpu is not None or not node.op.is_builtin:
             macs = 0
-        elif node.op.op == "TPU_CONV":
+        elif node.op.op in ("TPU_CONV", "TPU_CONV3D"):
             macs = math.prod(net.tensors[site.output].shape) * math.prod(
                 net.tensors[node.inputs[1]].shape[1:]
             )

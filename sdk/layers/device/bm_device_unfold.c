@@ -67,12 +67,9 @@ typedef struct {
 /* The part [start, start + count) of an output as at most three spans: what one tap sees of the input between what it
  * does not see. */
 static int spans_of(const window_axis *a, int tap, int start, int count, span *spans) {
+    const window_outputs seen = bm_axis_seen(a, tap, start, count);
+    const int end = start + count, from = seen.first, to = seen.end;
     const long long offset = (long long)tap * a->dilation - a->before;
-    const long long low = offset >= 0 ? 0 : (-offset + a->stride - 1) / a->stride;
-    const long long high = offset >= a->size ? 0 : (a->size - 1 - offset) / a->stride + 1;
-    const int end = start + count;
-    const int from = low < start ? start : low < end ? (int)low : end;
-    const int to = high < from ? from : high < end ? (int)high : end;
     int found = 0;
     if (from > start) spans[found++] = (span){start, from - start, -1};
     if (to > from) spans[found++] = (span){from, to - from, (int)(from * (long long)a->stride + offset)};

@@ -36,14 +36,14 @@ void bm_fill_pairs(float *prepared, int out_c, int in_c, int pairs, int taps, co
     }
 }
 
-// What a convolution and its weights [rows, columns, KH, KW] must have in common; throws otherwise. in_c: channels of
-// the input that the weights are for.
+// What a convolution of x and its weights [rows, columns, .., KH, KW] must have in common; throws otherwise. in_c: channels
+// of the input that the weights are for.
 inline void bm_check_kernel(const bmcompiler::GraphNode &node, int groups, int kernel_h, int kernel_w, int in_c) {
     const bm_shape &x = node.inputs.at(0).shape, &w = node.inputs.at(1).shape;
     if (groups < 1 || w[0] % groups != 0)
         throw std::invalid_argument("the first extent of weights " + bm_text(w) + " does not divide into " +
                                     std::to_string(groups) + " groups");
-    if (w[2] != kernel_h || w[3] != kernel_w)
+    if (w[w.size() - 2] != kernel_h || w.back() != kernel_w)
         throw std::invalid_argument("weights " + bm_text(w) + " for a kernel of " + std::to_string(kernel_h) + " x " +
                                     std::to_string(kernel_w));
     if (x.size() >= 3 && x[1] != in_c)

@@ -34,3 +34,12 @@ window_part bm_axis_part(const window_axis *a, int first, int count) {
     p.after = p.edge_after + (int)(p.zeros_after * step);
     return p;
 }
+
+window_outputs bm_axis_seen(const window_axis *a, int tap, int start, int count) {
+    const long long offset = (long long)tap * a->dilation - a->before;
+    const long long low = offset >= 0 ? 0 : (-offset + a->stride - 1) / a->stride;
+    const long long high = offset >= a->size ? 0 : (a->size - 1 - offset) / a->stride + 1;
+    const int end = start + count;
+    const int from = low < start ? start : low < end ? (int)low : end;
+    return (window_outputs){from, high < from ? from : high < end ? (int)high : end};
+}

@@ -67,6 +67,15 @@ static inline bool bm_axis_takes(const window_axis *a, const window_part *p, int
     return first == p->first && (over == 0 || (over > 0 && over < a->stride && p->after == 0 && first + extent == a->size));
 }
 
+/* Output elements from `first` up to, without it, `end`. */
+typedef struct {
+    int first, end;
+} window_outputs;
+
+/* Those of the `count` output elements from `start` on of which one tap sees something of the tensor; first == end: none,
+ * at the end of these that the tap is nearer to. Without inserted zeros. */
+window_outputs bm_axis_seen(const window_axis *a, int tap, int start, int count);
+
 /* Elements of a part with the zeros that the tensor lacks. */
 static inline int bm_part_length(const window_part *p) { return p->zeros_before + p->count + p->zeros_after; }
 

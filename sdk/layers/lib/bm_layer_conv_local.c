@@ -80,25 +80,39 @@ static int phases_in_local(const conv_problem *p, const tpu_tensor_t *in, const 
     return bm_conv_phases(p, &work, &at, buffer) ? BM_LAYER_OK : BM_LAYER_RUNTIME_ERROR;
 }
 
-int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out, local_addr_t buffer) {
-    if (p->phased) return phases_in_local(p, in, out, buffer);
+int bm_conv_local_work(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out, conv_work *work) {
     const int *tile = in[0].slice_shape, *at = in[0].processed;
     const conv_seen s = seen_of(p, in, out);
-    const bool taps = bm_conv_by_taps(p);
-    const bool filled = bm_axis_needs_zeros(&p->h) || bm_axis_needs_zeros(&p->w) || (taps && bm_conv_has_pads(p));
-    const bool whole = p->depthwise && !filled; /* the instruction for that takes no part of a tile */
-    if (!holds(&s, tile) || (whole && !(bm_axis_takes(&p->h, &s.rows, at[2], tile[2]) &&
-                                        bm_axis_takes(&p->w, &s.columns, at[3], tile[3]))))
-        return BM_LAYER_RUNTIME_ERROR;
+    if (!holds(&s, tile)) return BM_LAYER_RUNTIME_ERROR;
+    *work = work_of(p, in, out);
+    work->pad = (Padding){s.rows.before, s.rows.after, s.columns.before, s.columns.after};
+    if (!p->depthwise) take_seen(work, &s);
+    else if (!bm_axis_takes(&p->h, &s.rows, at[2], tile[2]) || !bm_axis_takes(&p->w, &s.columns, at[3], tile[3]))
+        return BM_LAYER_RUNTIME_ERROR; /* the instruction for that takes no part of a tile */
+    return BM_LAYER_OK;
+}
+
+static int filled_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out, local_addr_t buffer) {
+    const conv_seen s = seen_of(p, in, out);
+    if (!holds(&s, in[0].slice_shape)) return BM_LAYER_RUNTIME_ERROR;
     conv_work work = work_of(p, in, out);
-    work.pad = (Padding){s.rows.before, s.rows.after, s.columns.before, s.columns.after};
-    if (!filled) zero_beside(p, &work);
-    if (!whole) take_seen(&work, &s);
-    if (filled) {
-        fill_pads(&work, &s, buffer);
-        work.pad = (Padding){s.rows.edge_before, s.rows.edge_after, s.columns.edge_before, s.columns.edge_after};
-        zero_beside(p, &work);
-    }
-    bm_conv_compute(&work, taps);
+    take_seen(&work, &s);
+    fill_pads(&work, &s, buffer);
+    work.pad = (Padding){s.rows.edge_before, s.rows.edge_after, s.columns.edge_before, s.columns.edge_after};
+    zero_beside(p, &work);
+    bm_conv_compute(&work, bm_conv_by_taps(p));
+    return BM_LAYER_OK;
+}
+
+int bm_conv_in_local(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out, local_addr_t buffer) {
+    if (p->phased) return phases_in_local(p, in, out, buffer);
+    if (bm_axis_needs_zeros(&p->h) || bm_axis_needs_zeros(&p->w) || (bm_conv_by_taps(p) && bm_conv_has_pads(p)))
+        return filled_in_local(p, in, out, buffer);
+    conv_work work;
+    const int status = bm_conv_local_work(p, in, out, &work);
+    if (status != BM_LAYER_OK) return status;
+    const conv_work whole = work_of(p, in, out);
+    zero_beside(p, &whole);
+    bm_conv_compute(&work, bm_conv_by_taps(p));
     return BM_LAYER_OK;
 }

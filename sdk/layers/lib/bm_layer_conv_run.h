@@ -40,6 +40,10 @@ int bm_conv_in_ddr(conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *
 
 /* ---- a tile that the compiler has put into local memory ---- */
 
+/* What bm_conv_compute is told of the tiles, but of phases and of pads beyond those of an instruction: BM_LAYER_OK, or that
+ * they are not those of the problem. */
+int bm_conv_local_work(const conv_problem *p, const tpu_tensor_t *in, const tpu_tensor_t *out, conv_work *work);
+
 /* The tile of the input may have more rows and columns than the tile of the output needs, but for depthwise without zeros
  * in the buffer. buffer: room for the input with its pads, where an instruction does not take those, or for the largest
  * phase of the output, where it is made by phases. */
