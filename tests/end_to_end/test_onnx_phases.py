@@ -15,6 +15,7 @@ from tests.support.examples import examples
 from tests.support.onnx_models import equals_onnxruntime, make_model
 from tests.support.workspaces import builtin_toolkit
 from tpulayer import Graph
+from user_layers.net.phases import Direction, by_phases
 from user_layers.onnx import phases
 from user_layers.onnx.check import TOLERANCE, compare, reference
 from user_layers.onnx.load import load_model
@@ -115,6 +116,55 @@ def test_many_channels_stay_as_they_are() -> None:
     """All lanes work anyway, and the way through DDR would cost more."""
     plain = model((1, 64, 8, 8), 64, 2, 2, 0, 0)
     assert phases.split_phases(plain).nodes == plain.nodes
+
+
+@pytest.mark.parametrize(
+    ("outs", "kernel", "stride", "pad"), [(21, 64, 32, 16), (4, 32, 32, 0), (1, 34, 17, 0)]
+)
+def test_strides_beyond_the_instruction(
+    toolkit: Toolkit, outs: int, kernel: int, stride: int, pad: int
+) -> None:
+    """FCN's last layer: no other way has a layer."""
+    shape = (1, 21, 5, 6)
+    x = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
+    graph = equals_onnxruntime(toolkit, transposed(shape, outs, kernel, stride, pad, 0), x)
+    assert all(node.cpu is None for node in graph.nodes)
+
+
+@examples(60)
+@given(
+    channels=st.integers(1, 40),
+    kernel=st.tuples(st.integers(1, 40), st.integers(1, 6)),
+    stride=st.tuples(st.integers(1, 6), st.integers(1, 4)),
+    dilation=st.tuples(st.integers(1, 2), st.integers(1, 2)),
+    pads=st.tuples(*[st.integers(0, 3)] * 4),
+    more=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+)
+def test_when_phases_are_made_one_after_the_other(
+    toolkit: Toolkit,
+    channels: int,
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    pads: tuple[int, int, int, int],
+    more: tuple[int, int],
+) -> None:
+    """As the layer's descriptor says: these have a work buffer."""
+    fields = [f"{what}_{axis}" for what in ("kernel", "stride", "dilation", "output_pad") for axis in "hw"]
+    values = dict(zip(fields, (*kernel, *stride, *dilation, *more), strict=True))
+    values |= dict(zip(("pad_top", "pad_bottom", "pad_left", "pad_right"), pads, strict=True))
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", (1, channels, 20, 20))
+    graph.add_const("w", np.ones((channels, 2, *kernel), np.float32))
+    (y,) = graph.add_tpu_layer("TPU_DECONV", ["x", "w"], {"groups": 1, **values}, ["y"])
+    net = graph.resolve()
+    tensors = [[net.tensors[name] for name in names] for names in (("x", "w"), ("y",))]
+    room = toolkit.describe(net.nodes[0], *tensors).get_local_buffer_size(net.tensors[y].shape)
+    along = []
+    for k, s, d, low, high, out in zip(kernel, stride, dilation, pads[::2], pads[1::2], more, strict=True):
+        reach = (k - 1) * d
+        along.append(Direction(k, s, d, reach - low, reach - high + out))
+    assert by_phases(channels, *along) == (room > 0)
 
 
 @examples(5)

@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.support.onnx_models import equals_onnxruntime, make_model
+from tests.support.onnx_models import build_graph, equals_onnxruntime, make_model
 from tests.support.workspaces import builtin_toolkit
+from tpulayer import Graph
+from user_layers.onnx.check import reference
+from user_layers.onnx.load import load_model
+from user_layers.quantize.calibrate import calibrate
+from user_layers.quantize.rewrite import Int8
 from user_layers.toolkit import Toolkit
 
 CHANNELS = 6
@@ -23,9 +28,12 @@ def toolkit() -> Iterator[Toolkit]:
         yield opened
 
 
-def volumes(groups: int, *, affine: bool = True, far: float = 0.0, batches: int = 1) -> Any:
+def volumes(
+    groups: int, *, affine: bool = True, far: float = 0.0, batches: int = 1, spread: float = 1.0
+) -> Any:
     """A convolution, a normalisation over groups of channels (0: each by itself), as exporters write it, and
-    another convolution. far: by how much means are away from 0."""
+    another convolution. far: by how much means are away from 0; spread: how much more the last channel
+    varies than the first."""
     constants = {
         "v": R.standard_normal((CHANNELS, 2, 3, 3, 3)).astype(np.float32),
         "b": (R.standard_normal(CHANNELS) + far).astype(np.float32),
@@ -33,6 +41,7 @@ def volumes(groups: int, *, affine: bool = True, far: float = 0.0, batches: int 
         "scale": R.uniform(0.5, 2, CHANNELS).astype(np.float32) if affine else np.ones(CHANNELS, np.float32),
         "shift": R.standard_normal(CHANNELS).astype(np.float32) if affine else np.zeros(CHANNELS, np.float32),
     }
+    constants["v"] *= np.geomspace(1, spread, CHANNELS, dtype=np.float32).reshape(-1, 1, 1, 1, 1)
     norm = [helper.make_node("InstanceNormalization", ["c", "scale", "shift"], ["n"])]
     if groups:
         constants |= {
@@ -79,3 +88,16 @@ def test_a_large_mean_costs_no_digits(toolkit: Toolkit, groups: int) -> None:
 def test_several_volumes_are_normalised_as_such(toolkit: Toolkit) -> None:
     graph = equals_onnxruntime(toolkit, volumes(2, batches=2), sample(2))
     assert "TPU_NORM" in [node.op.op for node in graph.nodes]
+
+
+def test_in_8_bits_statistics_stay_float(toolkit: Toolkit) -> None:
+    """Of channels whose deviations differ, squares on one scale would vanish."""
+    proto = volumes(0, spread=30.0)
+    samples = [sample() for _ in range(3)]
+    table = calibrate(Graph.from_onnx(proto, toolkit=toolkit), samples)
+    graph, built = build_graph(load_model(proto), int8=Int8(table), toolkit=toolkit)
+    assert built.quantised is not None
+    assert [row.reason for row in built.quantised.rows].count("part of a normalisation") > 10
+    graph.compile()
+    (got,), (want,) = graph.run(samples[0]), reference(load_model(proto), samples[0])
+    assert np.sqrt(((got - want) ** 2).mean() / (want**2).mean()) < 0.3  # 1.9 where all is in 8 bits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -17,7 +18,7 @@ from firmware_sim.isa.bursts import straight
 from firmware_sim.isa.layout import CHANNELS_MAX, WINDOW_STEP_MAX
 from user_layers.net.net import NetTensorInfo
 from user_layers.net.nodes import LayerNode
-from user_layers.net.phases import CHANNELS_TOLD, Axis
+from user_layers.net.phases import CHANNELS_TOLD, Axis, Direction, by_phases
 
 Floats = npt.NDArray[np.float32]
 
@@ -199,6 +200,17 @@ def continued(reader: Convolution, given: int) -> Continued:
     return Continued(**{f.name: getattr(reader, f.name) for f in fields(reader)}, given=given)
 
 
+_ROWS, _COLUMNS = ("top", "bottom"), ("left", "right")
+
+
+def _direction(window: Mapping[str, Any], axis: str, low: str, high: str) -> Direction:
+    """Of the parameters of TPU_DECONV."""
+    kernel, dilation = window[f"kernel_{axis}"], window[f"dilation_{axis}"]
+    reach = (kernel - 1) * dilation
+    after = reach - window[f"pad_{high}"] + window[f"output_pad_{axis}"]
+    return Direction(kernel, window[f"stride_{axis}"], dilation, reach - window[f"pad_{low}"], after)
+
+
 @dataclass(frozen=True)
 class Transposed(Stackable):
     """TPU_DECONV. Its rows at once are those of all phases of the stride, for which there are more lanes."""
@@ -218,15 +230,18 @@ class Transposed(Stackable):
         return [axis.stride] if axis.stride > 1 and fits and max(axis.pads) <= WINDOW_STEP_MAX else []
 
     def cycles(self, rows: int) -> tuple[float, float]:
-        """See Stackable. What is not at once is made phase by phase, each copied to its place."""
+        """See Stackable. Phases that are not rows are made one after the other, each copied to its place, or
+        zeros between elements are multiplied."""
         n, c, h, w = self.made.shape
-        across = self.window["stride_w"]
-        shape = n, rows * c, -(-h // self._axis.stride), -(-w // across)
-        kernel = self._axis.taps, -(-self.window["kernel_w"] // across)
-        computed, loaded = self._timed(shape, kernel, self.source.shape[1], 1)
-        phases = across * self._axis.stride // rows
-        copied = timing.elementwise(shape, 0, 1).chip if phases > 1 else 0
-        return phases * (computed + copied), loaded * phases
+        values = {**self.window, **(self.parameters(rows) if rows > 1 else {})}
+        along = [_direction(values, axis, *pads) for axis, pads in (("h", _ROWS), ("w", _COLUMNS))]
+        phased = by_phases(self.source.shape[1], *along)
+        down, across = (one.stride if phased else 1 for one in along)
+        taps = tuple(one.taps if phased else one.kernel for one in along)
+        shape = n, rows * c, math.ceil(h / rows / down), math.ceil(w / across)
+        computed, loaded = self._timed(shape, (taps[0], taps[1]), self.source.shape[1], 1)
+        copied = timing.elementwise(shape, 0, 1).chip if phased else 0
+        return down * across * (computed + copied), down * across * loaded
 
     def parameters(self, rows: int) -> dict[str, int]:
         """See Stackable. Of a stride of 1, so that pads are what the kernel reaches over less those of a

@@ -67,6 +67,8 @@ class GraphBuilder:
         self.nodes: list[LayerNode] = []
         self.scales: dict[str, float] = {}
         """Of tensors that are fp32 or made by layers, by name: see set_scale."""
+        self.statistics: set[str] = set()
+        """Tensors that layers make of which 8 bits are too few, whatever their ranges: they stay in fp32."""
         self._made_by: dict[str, str] = {}
         self._outputs: list[str] = []
         self.restrict: Callable[[CompiledNet], CompiledNet] | None = None

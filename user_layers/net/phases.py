@@ -12,9 +12,13 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.isa.layout import WINDOW_STEP_MAX
+
 CHANNELS_TOLD = 4
 """Fewer input channels of a convolution have zeros beside them (bm_conv_told of
 sdk/layers/lib/bm_layer_conv_plan.h)."""
+
+_PHASE_WORTH = 32  # PHASE_WORTH of sdk/layers/lib/bm_layer_phases.h
 
 Element = TypeVar("Element", bound=np.floating)
 
@@ -49,6 +53,39 @@ class Axis:
     def kernel_index(self, phase: int, tap: int) -> int:
         """Which element of the kernel a tap of a phase is; outside of the kernel: none."""
         return phase + self.pad - self.stride * (self.first + tap)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction of TPU_DECONV. before, after: positions before and behind all elements that windows see,
+    zeros between elements counted."""
+
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    after: int
+
+    @property
+    def taps(self) -> int:
+        """Of its largest phase."""
+        return (self.kernel - 1) // self.stride + 1
+
+    @property
+    def has_phases(self) -> bool:
+        """See bm_has_phases (sdk/layers/lib/bm_layer_phases.h)."""
+        if self.stride > 1:
+            few = self.taps <= WINDOW_STEP_MAX + 1
+            return few and self.dilation == 1 and self.kernel >= self.stride and self.after < self.kernel
+        most = max(self.before, self.after)
+        return most <= WINDOW_STEP_MAX and most <= (self.kernel - 1) * self.dilation
+
+
+def by_phases(channels: int, h: Direction, w: Direction) -> bool:
+    """Whether TPU_DECONV of so many input channels of a group makes its phases one after the other: see
+    bm_by_phases."""
+    saved = h.kernel * w.kernel - h.taps * w.taps
+    return h.has_phases and w.has_phases and saved * channels >= _PHASE_WORTH
 
 
 def phases(weights: npt.NDArray[Element], h: Axis, w: Axis) -> npt.NDArray[Element]:

@@ -43,7 +43,7 @@ def _norm_of_planes(
     plane, and from them those of all planes of a group. Squares are of distances from means, as in TPU_NORM.
     """
     do, x = Steps(to, node), to.planes(node.inputs[0])
-    channels = len(scale)
+    before, channels = len(to.graph.nodes), len(scale)
     count = groups if groups > 0 else channels
     apart, each = (1, count, channels // count), (1, channels, 1, 1)
     means = to.between("TPU_POOL", node, [x], whole(average=True))
@@ -60,6 +60,8 @@ def _norm_of_planes(
     scaled = do.two("MUL", do.two("SUB", x, mean), factors)
     param = {"binary_op": BINARY["ADD"]}
     to.plane_by_plane("TPU_BINARY", node, [scaled, do.numbers(shift, each, "shift")], param)
+    # Squares of channels that vary little are nothing beside those of others.
+    to.graph.statistics.update(name for one in to.graph.nodes[before:] for name in one.outputs)
 
 
 @converts("LayerNormalization")

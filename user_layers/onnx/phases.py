@@ -1,22 +1,23 @@
 """Transposed convolutions with few output channels as convolutions for all phases of the stride.
 
-How that is done is in `net/phases.py`. The other way, phase by phase, works on as few lanes as there are
-output channels; but it makes its output in place.
+How that is done is in `net/phases.py`. The other way, TPU_DECONV, works on as few lanes as there are output
+channels, phase by phase where that pays, or over zeros; but it makes its output in place.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
-from firmware_sim.chip import NPU_NUM
-from firmware_sim.isa.layout import WINDOW_STEP_MAX
-from user_layers.net.phases import Axis, phases
+from firmware_sim.isa import timing
+from firmware_sim.isa.layout import CHANNELS_MAX, WINDOW_STEP_MAX
+from user_layers.net.phases import CHANNELS_TOLD, Axis, Direction, by_phases, phases
 from user_layers.onnx.model import Array, Model, Node, Value
 
-_MACS = 32  # multiply-accumulates of a lane in a cycle, fp32
-_MOVED = 8  # cycles for an element that goes through DepthToSpace or a Transpose, its way to DDR included
+_MOVED = 1.0  # cycles for an element that goes through DepthToSpace or a Transpose, its way to DDR included
+Shape = tuple[int, int, int, int]
 _LINE = 3  # dimensions of the weights of lines
 
 
@@ -106,11 +107,49 @@ def _axes(model: Model, node: Node) -> tuple[Axis, Axis] | None:
     h, w = [Axis(1, 1, 1, 1, 0), *own][-2:]
     if not all(_possible(axis) for axis in (h, w)):
         return None
-    ins, outs = weights.shape[:2]
-    pixels, parts = h.out * w.out, h.stride * w.stride
-    apart = -(-outs // NPU_NUM) * pixels * h.taps * w.taps
-    phased = -(-outs * parts // NPU_NUM) * (pixels // parts) * h.taps * w.taps
-    return (h, w) if (apart - phased) * ins > _MACS * _MOVED * outs * pixels else None
+    n, (ins, outs) = given[0], weights.shape[:2]
+    return (h, w) if _squares(n, ins, outs, h, w) < _in_place(n, ins, outs, h, w) else None
+
+
+def _squares(n: int, ins: int, outs: int, h: Axis, w: Axis) -> float:
+    """Cycles of the convolution for all phases, and of what brings its pixels to their places, part of which
+    goes on at the same time."""
+    shape = n, outs * h.stride * w.stride, h.out // h.stride, w.out // w.stride
+    computed, moved = _convolution(shape, ins, (h.taps, w.taps)), _MOVED * n * outs * h.out * w.out
+    return max(computed, moved) + moved / 2
+
+
+def _in_place(n: int, ins: int, outs: int, h: Axis, w: Axis) -> float:
+    """Cycles of TPU_DECONV, the rows of all phases as channels where that is faster (compiler/stacked.py)."""
+    if max(h.stride, w.stride) > WINDOW_STEP_MAX + 1:
+        return math.inf
+    rows, columns = _direction(h), _direction(w)
+    found = [_deconvolution((n, outs, h.out, w.out), ins, rows, columns)]
+    if 1 < h.stride <= CHANNELS_MAX // outs:
+        plain = Direction(h.taps, 1, 1, max(h.pads[0], 0), max(h.pads[1], 0))
+        found.append(_deconvolution((n, outs * h.stride, h.out // h.stride, w.out), ins, plain, columns))
+    return min(found)
+
+
+def _deconvolution(shape: Shape, ins: int, h: Direction, w: Direction) -> float:
+    if not by_phases(ins, h, w):
+        return _convolution(shape, ins, (h.kernel, w.kernel))
+    n, outs, rows, columns = shape
+    part = n, outs, -(-rows // h.stride), -(-columns // w.stride)
+    copied = timing.elementwise(part, 0, 1).chip
+    return h.stride * w.stride * (_convolution(part, ins, (h.taps, w.taps)) + copied)
+
+
+def _convolution(shape: Shape, ins: int, kernel: tuple[int, int]) -> float:
+    return timing.convolution(shape, 0, max(ins, CHANNELS_TOLD), kernel, 1, bias=True).chip
+
+
+def _direction(axis: Axis) -> Direction:
+    reach = axis.kernel - 1
+    left_out = (
+        (axis.size - 1) * axis.stride + axis.kernel - axis.pad - axis.out
+    )  # behind, less what is put there
+    return Direction(axis.kernel, axis.stride, 1, reach - axis.pad, reach - left_out)
 
 
 def _possible(axis: Axis) -> bool:

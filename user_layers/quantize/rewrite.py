@@ -424,6 +424,8 @@ def _reason(state: Rewriting, site: Site) -> str | None:
         return f"asked for ({asked[0]})"
     if site.node.cpu is not None:
         return "on the host"
+    if any(name in state.graph.statistics for node in site.covered for name in node.outputs):
+        return "part of a normalisation"
     if not site.node.op.is_builtin:
         from user_layers.quantize.rules_custom import custom
 

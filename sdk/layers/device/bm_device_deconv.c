@@ -1,6 +1,7 @@
 /* TPU_DECONV: two-dimensional transposed convolution, NCHW, fp32: a convolution with the turned kernel over the input
- * with stride - 1 zeros between its elements, which the instruction inserts; or, where that multiplies much less, a
- * convolution for each phase of the stride by the taps that it sees, copied to its place.
+ * with stride - 1 zeros between its elements, which the instruction inserts; or (bm_by_phases), where that multiplies
+ * less and all input channels fit at once, a convolution for each phase of the stride by the taps that it sees, copied to
+ * its place.
  *
  * Inputs: x, constant weights `[IC, OC / groups, KH, KW]`, perhaps a bias `[OC]`
  * Makes: transposed convolution
@@ -67,9 +68,9 @@ static conv_problem problem_of(const tpu_deconv_param_t *p, const tpu_tensor_t *
     axes_of(p, in[0].shape, &h, &w);
     conv_problem problem = bm_conv_problem_of(p->groups, false, h, w, in, in_num, out);
     problem.turned = true;
-    problem.phased = bm_has_phases(h.kernel, p->stride_h, h.dilation, h.before, h.after) &&
-                     bm_has_phases(w.kernel, p->stride_w, w.dilation, w.before, w.after) &&
-                     bm_phases_pay(problem.in_c, h.kernel, w.kernel, p->stride_h, p->stride_w);
+    const phase_axis rows = {h.kernel, p->stride_h, h.dilation, h.before, h.after};
+    const phase_axis columns = {w.kernel, p->stride_w, w.dilation, w.before, w.after};
+    problem.phased = bm_by_phases(problem.in_c, &rows, &columns);
     return problem;
 }
 

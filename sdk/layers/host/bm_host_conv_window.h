@@ -11,18 +11,20 @@
 template <typename Param>
 class ConvWindow : public bmcompiler::LayerDescriptor {
   public:
+    // The local function takes what one instruction per group, or per tap, takes, and any pads; each window meets the tensor.
     virtual bool force_use_global_layer() const override {
         const std::size_t dims = layer()->inputs[0].shape.size();
         if ((dims != 3 && dims != 4) || !bm_is_constant(layer()->inputs.back())) return true;
         if (!window_meets(p()->kernel_h, p()->dilation_h, p()->pad_top, p()->pad_bottom) ||
             !window_meets(p()->kernel_w, p()->dilation_w, p()->pad_left, p()->pad_right))
             return true;
-        return !by_taps() && (!window_extent(p()->kernel_h, p()->dilation_h) || !window_extent(p()->kernel_w, p()->dilation_w));
+        const bool fits = window_extent(p()->kernel_h, p()->dilation_h) && window_extent(p()->kernel_w, p()->dilation_w);
+        return !fits && !by_taps();
     }
-    // Of instructions for one tap the output is the longest.
+    // The input with its pads, where an instruction does not take these.
     virtual u32 get_local_buffer_size(const int *split_shape) const override {
         const int rows = backward_hslice(split_shape[2]), columns = backward_wslice(split_shape[3]);
-        if (by_taps() && !filled()) return window_room(split_shape[2], split_shape[3], 0);
+        if (by_taps() && !filled()) return window_room(split_shape[2], split_shape[3], 0); // the output is the longest
         const int tile[4] = {words(split_shape[0]), layer()->inputs[0].shape[1], rows, columns};
         return window_room(rows, columns, filled() ? bm_local_bytes(bm_tile_bytes(tile)) : 0);
     }

@@ -24,7 +24,7 @@ struct Axis {
                    CHIP_WINDOW_SIDE_MAX;
     }
 
-    bool has_phases() const { return bm_has_phases(kernel, stride, dilation, before(), after()); }
+    phase_axis phases() const { return {kernel, stride, dilation, before(), after()}; }
 
     // Rounded down: the element at or below the first position of the window.
     int index(int out) const {
@@ -90,8 +90,8 @@ bool DeconvDescriptor::force_use_global_layer() const {
 }
 
 bool DeconvDescriptor::by_phases() const {
-    return axis_h(p(), 1).has_phases() && axis_w(p(), 1).has_phases() &&
-           bm_phases_pay(layer()->inputs[0].shape[1] / p()->groups, p()->kernel_h, p()->kernel_w, p()->stride_h, p()->stride_w);
+    const phase_axis h = axis_h(p(), 1).phases(), w = axis_w(p(), 1).phases();
+    return bm_by_phases(layer()->inputs[0].shape[1] / p()->groups, &h, &w);
 }
 
 // The largest phase of the tile.
@@ -99,7 +99,8 @@ u32 DeconvDescriptor::get_local_buffer_size(const int *split_shape) const {
     if (!by_phases()) return 0;
     const int phase[4] = {split_shape[0], split_shape[1], (split_shape[2] - 1) / p()->stride_h + 1,
                           (split_shape[3] - 1) / p()->stride_w + 1};
-    return window_room(backward_hslice(split_shape[2]), backward_wslice(split_shape[3]), bm_local_bytes(bm_tile_bytes(phase)));
+    return window_room(backward_hslice(split_shape[2]), backward_wslice(split_shape[3]),
+                       bm_local_bytes(bm_tile_bytes(phase)));
 }
 
 int DeconvDescriptor::backward_hidx(int out_hidx) const { return axis_h(p(), 1).index(out_hidx); }

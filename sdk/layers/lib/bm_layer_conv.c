@@ -207,8 +207,8 @@ void bm_conv_compute(const conv_work *w, bool taps) {
             const local_addr_t weight = local_channel(w->weight, c, 4 * w->weight_words);
             (bytes  ? conv_instruction_bytes
              : taps ? conv_taps
-                    : conv_instruction)(w, output, input, weight + 8u * (local_addr_t)of->first, conv_bias_at(w, c, weight, words), &shape, count,
-                                        &in_stride, &kernel_stride);
+                    : conv_instruction)(w, output, input, weight + 8u * (local_addr_t)of->first,
+                                        conv_bias_at(w, c, weight, words), &shape, count, &in_stride, &kernel_stride);
             c += count;
         }
     }

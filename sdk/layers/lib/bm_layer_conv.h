@@ -40,8 +40,8 @@ typedef struct {
     int batches;                 /* of the input, where n counts words */
 } conv_work;
 
-/* taps: as a 1 x 1 convolution per tap, for strides and dilations beyond those of the instruction; the input holds its
- * pads then. Not for depthwise. */
+/* taps: as a 1 x 1 convolution per tap, depthwise as products that are added up, for strides and dilations beyond those of
+ * the instruction; the input holds its pads then. */
 void bm_conv_compute(const conv_work *w, bool taps);
 
 #endif
