@@ -11,6 +11,7 @@ from onnx import helper
 
 from tests.support.onnx_models import make_model
 from user_layers.onnx.build import build
+from user_layers.onnx.check import reference
 from user_layers.onnx.load import from_proto
 from user_layers.product import compile_net
 from user_layers.quantize.calibrate import calibrate
@@ -118,3 +119,20 @@ def test_pools_that_have_no_layer_stay_in_fp32(
         with load_net(compile_net(graph), toolkit) as runtime:
             results.append(runtime.launch("net", x))
     assert compared(results[0][0], results[1][0]).sqnr > 30
+
+
+@pytest.mark.parametrize("volumes", [2, 4])
+@pytest.mark.parametrize("options", [{"opt": 0}, {"opt": 2}, {"dynamic": True}])
+def test_volumes_of_one_plane(toolkit: Toolkit, volumes: int, options: dict[str, Any]) -> None:
+    """Pads along the depth make two planes of each, which are batches: not those of a word."""
+    weights = np.random.default_rng(0).standard_normal((8, 3, 2, 1, 1)).astype(np.float32)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 0, 0, 1, 0, 0])]
+    read = from_proto(make_model(nodes, {"x": (volumes, 3, 1, 4, 4)}, ["y"], {"w": weights}))
+    x = {"x": np.random.default_rng(1).standard_normal((volumes, 3, 1, 4, 4)).astype(np.float32)}
+    plain = build(read, "net", toolkit=toolkit, integers=False).graph
+    done = build(read, "net", toolkit=toolkit, int8=Int8(calibrate(plain, [x]))).quantised
+    assert done is not None and done.share == 1.0
+    with load_net(compile_net(done.graph, **options), toolkit) as runtime:
+        (got,) = runtime.launch("net", x)
+    (want,) = reference(read, x)
+    assert compared(want, got).sqnr > 30

@@ -15,7 +15,7 @@ from user_layers.graph.shapes import infer_shapes
 from user_layers.onnx import fold, load
 from user_layers.onnx.build import Built, build
 from user_layers.onnx.check import TOLERANCE
-from user_layers.onnx.convert_window import axes_of, window_of
+from user_layers.onnx.convert_window import window_of
 from user_layers.onnx.lower import OLDEST_OPSET, Unsupported
 from user_layers.onnx.model import Node, Value
 from user_layers.onnx.partition import Part, partition
@@ -23,6 +23,7 @@ from user_layers.onnx.resize import Resize, upsampling
 from user_layers.onnx.trial import compared
 from user_layers.onnx.types import obstacle, to_net
 from user_layers.onnx.unfold import Axis
+from user_layers.onnx.window_axes import axes_of
 from user_layers.toolkit import Toolkit
 
 I64 = np.int64

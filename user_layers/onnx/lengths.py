@@ -1,5 +1,6 @@
 """Extents of what Resize makes by scales: onnxruntime multiplies in single precision, ONNX's inference in
-double, so that six elements times 3.3333333 are twenty in the one and nineteen in the other."""
+double, so that six elements times 3.3333333 are twenty in the one and nineteen in the other. And of pools in
+ceil_mode, whose last window onnxruntime leaves out where it would begin behind the data."""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ import numpy as np
 
 from user_layers.onnx.load import infer_values
 from user_layers.onnx.model import Model, Node
+from user_layers.onnx.window_axes import axes_of, windows_along
+
+_POOLS = ("MaxPool", "AveragePool", "LpPool")
 
 
 def with_lengths(model: Model) -> Model:
@@ -29,7 +33,10 @@ def with_lengths(model: Model) -> Model:
 
 
 def _shape(model: Model, node: Node) -> tuple[int, ...] | None:
-    """What a Resize by constant scales makes of an input with a known shape; None where it is no such."""
+    """What a pool, or a Resize by constant scales, makes of an input with a known shape; None where it is no
+    such."""
+    if node.is_a(*_POOLS) and node.attributes.get("ceil_mode", 0):
+        return _pooled(model, node)
     if not node.is_a("Resize", "Upsample") or node.attributes.get("axes"):
         return None
     at = 1 if node.op == "Upsample" or model.opset < 11 else 2
@@ -40,6 +47,14 @@ def _shape(model: Model, node: Node) -> tuple[int, ...] | None:
     if node.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         return None  # which goes by its region, too
     return tuple(int(np.float32(n) * np.float32(s)) for n, s in zip(before, scales.ravel(), strict=True))
+
+
+def _pooled(model: Model, node: Node) -> tuple[int, ...] | None:
+    before, kernel = model.value(node.inputs[0]).fixed, node.attributes.get("kernel_shape")
+    if before is None or kernel is None or len(kernel) != len(before) - 2:
+        return None
+    axes = axes_of(node, before[2:], tuple(int(n) for n in kernel))
+    return *before[:2], *(windows_along(axis, n) for axis, n in zip(axes, before[2:], strict=True))
 
 
 def _behind(model: Model, node: Node) -> set[str]:

@@ -57,7 +57,8 @@ def unfolded(state: Rewriting, site: Site) -> str | None:
     """Of several batches: four of them are loaded as one then. One alone is loaded once more for it."""
     node = site.node
     source = node.inputs[0]
-    if site.values["planes"] != 1:
+    one = state.info(source).shape[0] == state.info(site.output).shape[0]  # pads make planes of one, too
+    if site.values["planes"] != 1 or not one:
         return "planes of volumes are batches"
     if not state.is_bytes(source) and state.info(source).shape[0] == 1:
         return "quantised behind it, for one batch"

@@ -15,7 +15,7 @@
  * where the input has none such. */
 __BM_PARAM__(TPU_UNFOLD)
 typedef struct {
-    int planes; /* of a volume, which lie one after the other along n; 1: no volumes */
+    int planes; /* of a volume, which lie one after the other along n; 1: no volumes, or such of one plane */
     int kernel_d, stride_d, dilation_d, pad_front, pad_back;
     int kernel_h, stride_h, dilation_h, pad_top, pad_bottom;
 } tpu_unfold_param_t;
@@ -41,8 +41,8 @@ int unfold_shape(const void *param, const int param_size, const tpu_tensor_t *in
     const tpu_unfold_param_t *p = param;
     const tpu_tensor_t *in = &in_tensors[0];
     if (bm_element_bytes(in->dtype) * bm_layer_together(in) != 4 || in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
-    if (bm_layer_together(in) > 1 && p->planes != 1) return BM_LAYER_NOT_SUPPORTED;
     const windows s = windows_of(p, in->shape[2]);
+    if (bm_layer_together(in) > 1 && (p->planes != 1 || s.d.out != 1)) return BM_LAYER_NOT_SUPPORTED;
     if (p->planes < 1 || in->shape[0] % p->planes != 0 || s.d.out < 1 || s.h.out < 1) return BM_LAYER_PARAM_INVALID;
     const long long batches = (long long)(in->shape[0] / p->planes) * s.d.out;
     const long long taps = (long long)p->kernel_d * p->kernel_h;

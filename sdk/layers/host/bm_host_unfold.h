@@ -14,8 +14,11 @@ class UnfoldDescriptor : public MovementDescriptor {
     virtual std::string get_name() const override { return "UNFOLD"; }
 
   protected:
-    // The planes of a volume are batches.
-    virtual bool keeps_batches() const override { return param<tpu_unfold_param_t>()->planes == 1; }
+    // The planes of a volume are batches; of one plane pads make several.
+    virtual bool keeps_batches() const override {
+        const tpu_unfold_param_t *p = param<tpu_unfold_param_t>();
+        return p->planes == 1 && p->kernel_d == 1 && p->pad_front + p->pad_back == 0;
+    }
 };
 
 #endif
