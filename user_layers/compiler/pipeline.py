@@ -4,8 +4,9 @@ GraphBuilder -> shapes [-> rows as channels] -> attributes -> prepared constants
   static parts:  -> aliases -> groups, tiles, local memory
   dynamic parts: -> aliases -> groups, tiles, local memory -> Program, verified and stored as it is
 -> DDR -> static parts: Program -> verified -> recorded CommandGroups
-A static net with attention goes this way twice, also with keys turned for local memory, and one of 8 bits
-also as strips of rows, perhaps with attention on these; the fastest is taken.
+A static net with attention goes this way twice, also with keys turned for local memory, one of volumes also
+with convolutions that keep their planes, and one of 8 bits also as strips of rows, perhaps with attention on
+these; the fastest is taken.
 """
 
 from __future__ import annotations

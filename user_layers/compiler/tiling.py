@@ -90,7 +90,9 @@ def tile_group(
         else:
             count = cut[dim]
             before = None if known is None else known.get((axis, count))
-            slices = before or _slices(described, nodes, axis, _even(count, _unit(described, nodes, axis)))
+            slices = before or _slices(
+                described, nodes, axis, _even(count, slice_unit(described, nodes, axis))
+            )
             if known is not None:
                 known[axis, count] = slices
         if isinstance(slices, Infeasible):
@@ -174,10 +176,10 @@ def stored(described: DescribedNet, nodes: Sequence[int]) -> list[str]:
 def axis_extent(described: DescribedNet, nodes: Sequence[int], axis: str) -> int:
     """The most slices that an axis allows: the smallest extent among the sinks."""
     extent = min(described.net.tensors[name].nchw[_DIM[axis]] for name in sinks(described, nodes))
-    return -(-extent // _unit(described, nodes, axis))
+    return -(-extent // slice_unit(described, nodes, axis))
 
 
-def _unit(described: DescribedNet, nodes: Sequence[int], axis: str) -> int:
+def slice_unit(described: DescribedNet, nodes: Sequence[int], axis: str) -> int:
     """Slices begin at multiples of it: along n, at whole words of tensors in 2N and 4N, and whole volumes."""
     if axis != "n":
         return 1

@@ -9,7 +9,7 @@ from firmware_sim.wire import TensorRecord, TType
 from user_layers.compiler.attributes import DescribedNet, gather_attributes
 from user_layers.compiler.prepare import prepare_constants
 from user_layers.compiler.tiles import GroupTiles, cut_group
-from user_layers.compiler.tiling import AXES, Ends, Infeasible, may_split, tile_group
+from user_layers.compiler.tiling import AXES, Ends, Infeasible, may_split, slice_unit, tile_group
 from user_layers.testing.nets import Wrong
 from user_layers.verify.sample import Fractions, Sample
 
@@ -33,12 +33,10 @@ def ends_of(graph: GraphBuilder, cuts: Fractions) -> Ends:
 def _ends(net: DescribedNet, nodes: tuple[int, ...], cuts: Fractions) -> Ends:
     allowed = may_split(net, nodes)
     output = net.net.tensors[net.net.nodes[nodes[-1]].outputs[0]]
-    names = {name for k in nodes for name in (*net.net.nodes[k].inputs, *net.net.nodes[k].outputs)}
-    together = max(net.net.tensors[name].format.together for name in names)
     found: dict[str, tuple[int, ...]] = {}
     for axis, fractions in zip(AXES, cuts, strict=True):
         extent = output.nchw[_DIM[axis]]
-        unit = together if axis == "n" else 1
+        unit = slice_unit(net, nodes, axis)
         most = -(-extent // unit) - 1
         places = sorted({min(max(round(f * extent / unit), 1), most) * unit for f in fractions})
         found[axis] = (*(p for p in places if allowed[axis] and 0 < p < extent), extent)
