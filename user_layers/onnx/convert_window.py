@@ -97,8 +97,9 @@ def result(to: Lowering, node: Node, op: str, inputs: list[str], param: Mapping[
 
 @converts("Conv")
 def conv(to: Lowering, node: Node) -> None:
-    """Weights and bias are constants. Volumes, [N, C, D, H, W], are planes: rows and planes of a window become
-    channels of a convolution, groups one layer (TPU_CONV3D), and else a convolution for each tap, added up."""
+    """Weights and bias are constants. Volumes, [N, C, D, H, W], are planes: rows and planes of a window are
+    channels of a convolution, groups one layer (TPU_CONV3D), the rest a convolution for each tap, added up.
+    """
     to.need_float(*node.inputs)
     weights = to.known(node, 1)
     assert weights is not None
