@@ -83,11 +83,12 @@ def compile_graph(
     notes = []
     volumes = keep_planes(graph, net) if free else None
     if volumes is not None:
-        other = _planned(infer_shapes(volumes), graph.toolkit, dynamic, opt, issued)
+        whole = infer_shapes(volumes)
+        other = _planned(whole, graph.toolkit, dynamic, opt, issued)
         apart, inside = _cycles(recorded, issued), _cycles(other[1], issued)
         notes.append(f"volumes in local memory: {inside:,.0f} cycles, planes side by side: {apart:,.0f}")
         if inside < apart:
-            graph, net = volumes, infer_shapes(volumes)
+            graph, net = volumes, whole
             plan, recorded = other
         del other
     turned = turn_keys(graph, net) if free else None
@@ -103,9 +104,9 @@ def compile_graph(
         del turned
     for strips, how, without in _strips(graph, net) if free else ():
         other = _planned(strips, graph.toolkit, dynamic, opt, issued)
-        whole, cut = (_cycles(one, issued) for one in (recorded, other[1]))
-        notes.append(f"{how}: {cut:,.0f} cycles, {without}: {whole:,.0f}")
-        if cut < whole:
+        uncut, cut = (_cycles(one, issued) for one in (recorded, other[1]))
+        notes.append(f"{how}: {cut:,.0f} cycles, {without}: {uncut:,.0f}")
+        if cut < uncut:
             plan, recorded = other
         del other
     stage = _stage(plan, recorded, graph.toolkit)

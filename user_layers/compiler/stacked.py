@@ -168,7 +168,7 @@ class _Looking:
         maker = self._makers.get(node.inputs[0])
         if node.op.op == "TPU_CONV" and maker is not None and self._unfolds(maker, window):
             given = self._values(maker)
-            source = _of_columns(self._net.tensors[maker.inputs[0]])
+            source = self._net.tensors[maker.inputs[0]]
             return Convolution(
                 *(node, maker, source, made, weights, bias, window),
                 *(given["kernel_h"], given["stride_h"], given["pad_top"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -18,7 +17,7 @@ from firmware_sim.isa.bursts import straight
 from firmware_sim.isa.layout import CHANNELS_MAX, WINDOW_STEP_MAX
 from user_layers.net.net import NetTensorInfo
 from user_layers.net.nodes import LayerNode
-from user_layers.net.phases import CHANNELS_TOLD, Axis, Direction, by_phases
+from user_layers.net.phases import CHANNELS_TOLD, Axis, Direction, deconvolution
 
 Floats = npt.NDArray[np.float32]
 
@@ -56,16 +55,16 @@ class Stackable(ABC):
 
     def _cycles(self, rows: int, kernel: tuple[int, int], ins: int, stride_w: int) -> tuple[float, float]:
         n, c, h, w = self.made.shape
-        return self._timed((n, rows * c, -(-h // rows), w), kernel, ins, stride_w)
-
-    def _timed(
-        self, shape: tuple[int, int, int, int], kernel: tuple[int, int], ins: int, stride_w: int
-    ) -> tuple[float, float]:
+        shape = n, rows * c, -(-h // rows), w
         computed = timing.convolution(
             shape, 0, max(ins, CHANNELS_TOLD), kernel, stride_w, bias=self.bias
         ).chip
-        loaded = timing.system_to_local(straight(4 * shape[1] * ins * kernel[0] * kernel[1])).chip
-        return computed, loaded
+        return computed, _loaded(rows * c, ins, kernel)
+
+
+def _loaded(outs: int, ins: int, kernel: tuple[int, int]) -> float:
+    """Cycles of the kernel's load."""
+    return timing.system_to_local(straight(4 * outs * ins * kernel[0] * kernel[1])).chip
 
 
 @dataclass(frozen=True)
@@ -230,18 +229,13 @@ class Transposed(Stackable):
         return [axis.stride] if axis.stride > 1 and fits and max(axis.pads) <= WINDOW_STEP_MAX else []
 
     def cycles(self, rows: int) -> tuple[float, float]:
-        """See Stackable. Phases that are not rows are made one after the other, each copied to its place, or
-        zeros between elements are multiplied."""
+        """See Stackable."""
         n, c, h, w = self.made.shape
+        ins = self.source.shape[1]
         values = {**self.window, **(self.parameters(rows) if rows > 1 else {})}
         along = [_direction(values, axis, *pads) for axis, pads in (("h", _ROWS), ("w", _COLUMNS))]
-        phased = by_phases(self.source.shape[1], *along)
-        down, across = (one.stride if phased else 1 for one in along)
-        taps = tuple(one.taps if phased else one.kernel for one in along)
-        shape = n, rows * c, math.ceil(h / rows / down), math.ceil(w / across)
-        computed, loaded = self._timed(shape, (taps[0], taps[1]), self.source.shape[1], 1)
-        copied = timing.elementwise(shape, 0, 1).chip if phased else 0
-        return down * across * (computed + copied), down * across * loaded
+        computed = deconvolution((n, rows * c, -(-h // rows), w), ins, *along, bias=self.bias)
+        return computed, _loaded(rows * c, ins, (along[0].kernel, along[1].kernel))
 
     def parameters(self, rows: int) -> dict[str, int]:
         """See Stackable. Of a stride of 1, so that pads are what the kernel reaches over less those of a

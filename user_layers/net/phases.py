@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim.isa import timing
 from firmware_sim.isa.layout import WINDOW_STEP_MAX
 
 CHANNELS_TOLD = 4
@@ -86,6 +87,21 @@ def by_phases(channels: int, h: Direction, w: Direction) -> bool:
     bm_by_phases."""
     saved = h.kernel * w.kernel - h.taps * w.taps
     return h.has_phases and w.has_phases and saved * channels >= _PHASE_WORTH
+
+
+def deconvolution(
+    shape: tuple[int, int, int, int], channels: int, h: Direction, w: Direction, *, bias: bool
+) -> float:
+    """Modelled cycles of the tensor unit for TPU_DECONV with a result of this shape: phase by phase, each
+    copied to its place, or over zeros between elements."""
+    phased = by_phases(channels, h, w)
+    down, across = (one.stride if phased else 1 for one in (h, w))
+    taps = (h.taps, w.taps) if phased else (h.kernel, w.kernel)
+    n, outs, rows, columns = shape
+    part = n, outs, -(-rows // down), -(-columns // across)
+    computed = timing.convolution(part, 0, max(channels, CHANNELS_TOLD), taps, 1, bias=bias).chip
+    copied = timing.elementwise(part, 0, 1).chip if phased else 0.0
+    return down * across * (computed + copied)
 
 
 def phases(weights: npt.NDArray[Element], h: Axis, w: Axis) -> npt.NDArray[Element]:

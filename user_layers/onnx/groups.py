@@ -65,9 +65,10 @@ def _joined(model: Model, node: Node, constants: dict[str, Array]) -> Node:
 def _cycles(made: tuple[int, ...], weights: Array, groups: int, inputs: int, stride: int) -> float:
     """Of all groups' commands, and of loading their weights. Volumes are convolved plane by plane."""
     outputs = weights.shape[0] // groups
-    *depths, height, width = (*weights.shape[2:], 1) if weights.ndim == 3 else weights.shape[2:]
+    line: tuple[int, ...] = (1,) if weights.ndim == 3 else ()
+    *depths, height, width = weights.shape[2:] + line
+    *planes, rows, columns = made[2:] + line
     kernel, taps = (height, width), math.prod(depths)
-    *planes, rows, columns = (*made[2:], 1) if weights.ndim == 3 else made[2:]
     result = (made[0] * math.prod(planes), outputs, rows, columns)
     # As many lanes behind one another as groups begin on.
     begins = range(0, outputs * groups, outputs)

@@ -13,11 +13,10 @@ import numpy as np
 
 from firmware_sim.isa import timing
 from firmware_sim.isa.layout import CHANNELS_MAX, WINDOW_STEP_MAX
-from user_layers.net.phases import CHANNELS_TOLD, Axis, Direction, by_phases, phases
+from user_layers.net.phases import CHANNELS_TOLD, Axis, Direction, deconvolution, phases
 from user_layers.onnx.model import Array, Model, Node, Value
 
 _MOVED = 1.0  # cycles for an element that goes through DepthToSpace or a Transpose, its way to DDR included
-Shape = tuple[int, int, int, int]
 _LINE = 3  # dimensions of the weights of lines
 
 
@@ -115,7 +114,9 @@ def _squares(n: int, ins: int, outs: int, h: Axis, w: Axis) -> float:
     """Cycles of the convolution for all phases, and of what brings its pixels to their places, part of which
     goes on at the same time."""
     shape = n, outs * h.stride * w.stride, h.out // h.stride, w.out // w.stride
-    computed, moved = _convolution(shape, ins, (h.taps, w.taps)), _MOVED * n * outs * h.out * w.out
+    told = max(ins, CHANNELS_TOLD)
+    computed = timing.convolution(shape, 0, told, (h.taps, w.taps), 1, bias=True).chip
+    moved = _MOVED * n * outs * h.out * w.out
     return max(computed, moved) + moved / 2
 
 
@@ -124,31 +125,17 @@ def _in_place(n: int, ins: int, outs: int, h: Axis, w: Axis) -> float:
     if max(h.stride, w.stride) > WINDOW_STEP_MAX + 1:
         return math.inf
     rows, columns = _direction(h), _direction(w)
-    found = [_deconvolution((n, outs, h.out, w.out), ins, rows, columns)]
+    found = [deconvolution((n, outs, h.out, w.out), ins, rows, columns, bias=True)]
     if 1 < h.stride <= CHANNELS_MAX // outs:
         plain = Direction(h.taps, 1, 1, max(h.pads[0], 0), max(h.pads[1], 0))
-        found.append(_deconvolution((n, outs * h.stride, h.out // h.stride, w.out), ins, plain, columns))
+        stacked = n, outs * h.stride, h.out // h.stride, w.out
+        found.append(deconvolution(stacked, ins, plain, columns, bias=True))
     return min(found)
-
-
-def _deconvolution(shape: Shape, ins: int, h: Direction, w: Direction) -> float:
-    if not by_phases(ins, h, w):
-        return _convolution(shape, ins, (h.kernel, w.kernel))
-    n, outs, rows, columns = shape
-    part = n, outs, -(-rows // h.stride), -(-columns // w.stride)
-    copied = timing.elementwise(part, 0, 1).chip
-    return h.stride * w.stride * (_convolution(part, ins, (h.taps, w.taps)) + copied)
-
-
-def _convolution(shape: Shape, ins: int, kernel: tuple[int, int]) -> float:
-    return timing.convolution(shape, 0, max(ins, CHANNELS_TOLD), kernel, 1, bias=True).chip
 
 
 def _direction(axis: Axis) -> Direction:
     reach = axis.kernel - 1
-    left_out = (
-        (axis.size - 1) * axis.stride + axis.kernel - axis.pad - axis.out
-    )  # behind, less what is put there
+    left_out = (axis.size - 1) * axis.stride + axis.kernel - axis.pad - axis.out  # less what is put behind
     return Direction(axis.kernel, axis.stride, 1, reach - axis.pad, reach - left_out)
 
 

@@ -48,7 +48,7 @@ static int check(const volume_problem *v, const tpu_tensor_t *in) {
     if (weight[0] != v->d.kernel || weight[2] != sets || weight[3] != words) return BM_LAYER_PARAM_INVALID;
     const bool few = bm_conv_told(p->groups, p->in_c) != p->in_c; /* they would need zeros beside them */
     if (few || !takes(&p->h) || !takes(&p->w)) return BM_LAYER_NOT_SUPPORTED;
-    return bm_volume_misses(&v->d) || !bm_volume_fits(v) ? BM_LAYER_NOT_SUPPORTED : BM_LAYER_OK;
+    return bm_axis_misses(&v->d) || !bm_volume_fits(v) ? BM_LAYER_NOT_SUPPORTED : BM_LAYER_OK;
 }
 
 __BM_SHAPE__(TPU_CONV3D)

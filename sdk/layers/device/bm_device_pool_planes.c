@@ -59,9 +59,7 @@ int pool_planes_shape(const void *param, const int param_size, const tpu_tensor_
         p->pad_back < 0 || p->extra_back < 0 || in->shape[0] % p->planes != 0 || d.out < 1)
         return BM_LAYER_PARAM_INVALID;
     const long long planes = (long long)(in->shape[0] / p->planes) * d.out;
-    if (planes > CHIP_EXTENT_MAX || d.size + d.out > MOST_PLANES) return BM_LAYER_NOT_SUPPORTED;
-    for (int i = 0; i < d.out; i++)
-        if (seen_by(&d, i) == 0) return BM_LAYER_NOT_SUPPORTED;
+    if (planes > CHIP_EXTENT_MAX || d.size + d.out > MOST_PLANES || bm_axis_misses(&d)) return BM_LAYER_NOT_SUPPORTED;
     bm_output_like(&out_tensors[0], in, 4);
     for (int i = 1; i < 4; i++) out_tensors[0].shape[i] = in->shape[i];
     out_tensors[0].shape[0] = (int)planes;

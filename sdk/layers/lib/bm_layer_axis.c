@@ -43,3 +43,15 @@ window_outputs bm_axis_seen(const window_axis *a, int tap, int start, int count)
     const int from = low < start ? start : low < end ? (int)low : end;
     return (window_outputs){from, high < from ? from : high < end ? (int)high : end};
 }
+
+bool bm_axis_misses(const window_axis *a) {
+    for (int i = 0; i < a->out; i++) {
+        bool seen = false;
+        for (int tap = 0; tap < a->kernel && !seen; tap++) {
+            const window_outputs one = bm_axis_seen(a, tap, i, 1);
+            seen = one.first < one.end;
+        }
+        if (!seen) return true;
+    }
+    return false;
+}

@@ -76,6 +76,9 @@ typedef struct {
  * at the end of these that the tap is nearer to. Without inserted zeros. */
 window_outputs bm_axis_seen(const window_axis *a, int tap, int start, int count);
 
+/* Whether there is a window that sees nothing of the tensor. Without inserted zeros. */
+bool bm_axis_misses(const window_axis *a);
+
 /* Elements of a part with the zeros that the tensor lacks. */
 static inline int bm_part_length(const window_part *p) { return p->zeros_before + p->count + p->zeros_after; }
 

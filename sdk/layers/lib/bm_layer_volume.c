@@ -3,15 +3,6 @@
 #include "bm_layer_pipeline.h"
 #include "bm_layer_volume_room.h"
 
-bool bm_volume_misses(const window_axis *d) {
-    for (int i = 0; i < d->out; i++) {
-        int tap = 0;
-        while (tap < d->kernel && bm_axis_seen(d, tap, i, 1).end == i) tap++;
-        if (tap == d->kernel) return true;
-    }
-    return false;
-}
-
 /* ---- planes in local memory ---- */
 
 /* Planes [first, first + count) of a volume's output, from planes of the input of which `from` is the first there. */

@@ -16,9 +16,6 @@ typedef struct {
     window_axis d;
 } volume_problem;
 
-/* Whether there is a window without any plane of the volume. */
-bool bm_volume_misses(const window_axis *d);
-
 /* Whether bm_volume_in_ddr finds room for one plane, row and column at least. */
 bool bm_volume_fits(const volume_problem *p);
 
