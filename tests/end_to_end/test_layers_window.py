@@ -388,6 +388,31 @@ def test_pools_of_whole_planes(toolkit: Toolkit, shape: tuple[int, ...], mode: i
         close(y, want)
 
 
+@pytest.mark.parametrize("mode", [0, 1])
+@pytest.mark.parametrize("axis", [2, 3])
+@pytest.mark.parametrize(
+    "shape", [(2, 130, 7, 9), (1, 70, 1, 56), (3, 65, 40, 1), (1, 3, 2100, 5), (1, 4, 3, 2100)]
+)
+def test_pools_of_whole_columns_and_rows(
+    toolkit: Toolkit, shape: tuple[int, ...], axis: int, mode: int
+) -> None:
+    x, param = sample(*shape) + np.float32(0.5), {"mode": mode, "whole": axis}
+    exact = x.astype(np.float64)
+    want = exact.mean(axis, keepdims=True) if mode else exact.max(axis, keepdims=True)
+    for opt, dynamic in MODES:
+        compiled = tuple(e + dynamic for e in x.shape)
+        y, _ = run(toolkit, "TPU_POOL", x, param, opt=opt, dynamic=dynamic, compiled=compiled)
+        close(y, want)
+
+
+@pytest.mark.parametrize("axis", [2, 3])
+def test_pools_of_whole_columns_and_rows_in_groups_that_are_cut(toolkit: Toolkit, axis: int) -> None:
+    x = sample(1, 64, 600, 230)
+    y, log = run(toolkit, "TPU_POOL", x, {"mode": 1, "whole": axis}, opt=1, around=True)
+    assert f"over {'wh'[axis - 2]}" in log
+    close(y, 2 * x.mean(axis, keepdims=True) + 1)
+
+
 @pytest.mark.parametrize(("mode", "kernel"), [(0, 3), (1, 3), (1, 7)])
 def test_pools_in_groups_that_are_cut(toolkit: Toolkit, mode: int, kernel: int) -> None:
     x, pads = sample(1, 64, 600, 230), (1, 0, 1, 1)

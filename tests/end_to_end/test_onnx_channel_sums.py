@@ -74,3 +74,23 @@ def test_rows_of_one_dimensional_nets(toolkit: Toolkit, op: str, kept: int) -> N
     equals_onnxruntime(toolkit, proto, x)
     ops = [node.op.op for node in build_graph(from_proto(proto), toolkit=toolkit)[0].nodes]
     assert ops.count("TPU_REDUCE") == ops.count("TPU_POOL") == 1
+
+
+@pytest.mark.parametrize("axis", [2, -1])
+@pytest.mark.parametrize("kept", [1, 0])
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceMax", "ReduceSum", "ReduceL2"])
+def test_columns_and_rows(toolkit: Toolkit, op: str, kept: int, axis: int) -> None:
+    """Pools where channels fill lanes."""
+    nodes = [
+        make("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        make(op, ["c", "along"], ["y"], keepdims=kept),
+        make(op, ["x", "along"], ["z"], keepdims=kept),
+    ]
+    weights = np.random.default_rng(1).standard_normal((70, 5, 3, 3)).astype(np.float32)
+    proto = make_model(
+        nodes, {"x": (2, 5, 9, 14)}, ["y", "z"], {"w": weights, "along": np.array([axis])}, opset=18
+    )
+    x = {"x": np.random.default_rng(2).standard_normal((2, 5, 9, 14)).astype(np.float32)}
+    equals_onnxruntime(toolkit, proto, x)
+    ops = [node.op.op for node in build_graph(from_proto(proto), toolkit=toolkit)[0].nodes]
+    assert ops.count("TPU_REDUCE") == ops.count("TPU_POOL") == 1

@@ -14,7 +14,7 @@ from tests.support.examples import examples
 from tests.support.layer_checks import Array
 from tpulayer import Graph
 from user_layers.compiler import stacked
-from user_layers.compiler.stacked_layers import Convolution, Stackable, continued
+from user_layers.compiler.stacked_layers import Convolution, Stackable, continued, turned
 from user_layers.net.functions import BINARY, UNARY
 from user_layers.onnx.check import compare
 from user_layers.toolkit import Toolkit
@@ -197,6 +197,50 @@ def test_a_convolution_of_rows_at_once(toolkit: Toolkit, data: st.DataObject) ->
         log = both(graph, floats(1, 4, h, w, seed=1))
     convolutions = [line for line in log if line.startswith("CONV")]
     assert (f"[1, {8 * given}, {h // given}, {w}]" in convolutions[0]) == bool(found)
+
+
+@examples(25)
+@given(st.data())
+def test_any_line_of_one_channel_in_blocks(toolkit: Toolkit, data: st.DataObject) -> None:
+    """Blocks of samples become channels before the convolution, whatever it costs: along lines, pictures of
+    one column, and the rows of pictures."""
+    form = data.draw(st.sampled_from(["line", "column", "rows"]))
+    along = data.draw(st.sampled_from([4, 5, 12, 24, 36, 64, 96]))
+    rows = data.draw(st.integers(2, 5)) if form == "rows" else 1
+    n, outs = data.draw(st.integers(1, 2)), data.draw(st.sampled_from([1, 5, 16, 40, 70]))
+    (kernel, stride), (before, behind) = some(data, 40, 8), some(data, 20, 20, low=0)
+    across = data.draw(st.integers(1, rows))
+    assume(along + before + behind >= kernel and max(before, behind) < kernel)
+    if form == "rows":
+        how = window((across, kernel), (data.draw(st.integers(1, 2)), stride), (0, 0, before, behind))
+    else:
+        how = window((kernel, 1), (stride, 1), (before, behind, 0, 0))
+    shape = {"line": (n, 1, along), "column": (n, 1, along, 1), "rows": (n, 1, rows, along)}[form]
+    functions = data.draw(st.lists(st.sampled_from(["RELU", "PRELU"]), max_size=2))
+    graph = net(toolkit, shape, outs, how, functions, bias=data.draw(st.booleans()))
+    used: list[bool] = []
+
+    def chosen(layer: Convolution, after: float) -> Any:
+        found = [one for one in turned(layer) if any(one.candidates())]
+        used.append(bool(found))
+        return data.draw(st.sampled_from(found)) if found else None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stacked, "_turned", chosen)
+        log = both(graph, floats(*shape, seed=1))
+    assert any(line.startswith("TURN") for line in log) == any(used)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride"),
+    [((1, 1, 16000), (80, 1), (16, 1)), ((1, 1, 16, 512), (1, 64), (1, 1)), ((2, 1, 1024), (512, 1), (4, 1))],
+)
+def test_lines_of_one_channel_where_it_pays(
+    toolkit: Toolkit, shape: tuple[int, ...], kernel: tuple[int, int], stride: tuple[int, int]
+) -> None:
+    pads = [kernel[0] // 2] * 2 + [kernel[1] // 2] * 2
+    log = both(net(toolkit, shape, 16, window(kernel, stride, pads), ["RELU"]), floats(*shape, seed=1))
+    assert any(line.startswith("TURN") and ", local, group" in line for line in log)
 
 
 def test_dilations_of_single_taps(toolkit: Toolkit) -> None:

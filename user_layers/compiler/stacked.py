@@ -31,7 +31,9 @@ from user_layers.compiler.stacked_layers import (
     Floats,
     Stackable,
     Transposed,
+    Turned,
     continued,
+    turned,
 )
 from user_layers.compiler.steps import layer_step
 from user_layers.graph import GraphBuilder
@@ -82,8 +84,10 @@ def _stacks(graph: GraphBuilder, net: Net) -> Iterator[_Stack]:
             continue
         chain = look.chain(node)
         after = sum(look.cycles(one) for one in chain)
+        if isinstance(layer, Convolution):
+            layer = _turned(layer, after) or layer
         reader = look.reader((chain[-1] if chain else node).outputs[0])
-        if reader is not None:
+        if reader is not None and not (isinstance(layer, Turned) and layer.columns):
             behind = look.chain(reader.node)
             pair = _together(layer, after, reader, sum(look.cycles(one) for one in behind))
             if pair is not None:
@@ -92,7 +96,7 @@ def _stacks(graph: GraphBuilder, net: Net) -> Iterator[_Stack]:
                 yield _Stack(pair[0], behind if pair[1] > 1 else (), pair[1])
                 continue
         rows = _best(layer, after)
-        if rows > 1:
+        if rows > 1 or isinstance(layer, Turned):
             yield _Stack(layer, chain, rows)
 
 
@@ -108,9 +112,22 @@ def _cycles(layer: Stackable, rows: int, after: float, *, stay: bool = False) ->
     return max(computed + after * groups, loaded) + moved
 
 
+def _turned(layer: Convolution, after: float) -> Turned | None:
+    """The convolution of a line's blocks that takes least, if it is worth it. after: see _best."""
+    best = min(
+        ((_cycles(one, rows, after), one) for one in turned(layer) for rows in one.candidates()),
+        key=lambda found: found[0],
+        default=None,
+    )
+    now = _cycles(layer, _best(layer, after), after)
+    return best[1] if best is not None and _pays(now, best[0]) else None
+
+
 def _best(layer: Stackable, after: float) -> int:
     """The number of rows with which a layer and those behind it take least; 1 where nothing is worth it.
     after: cycles of those for sixteen elements of each lane."""
+    if isinstance(layer, Turned):
+        return min(layer.candidates(), key=lambda rows: _cycles(layer, rows, after))
     now = _cycles(layer, 1, after)
     best = min(layer.candidates(), key=lambda rows: _cycles(layer, rows, after), default=1)
     return best if _pays(now, _cycles(layer, best, after)) else 1
@@ -125,7 +142,7 @@ def _together(
     found = [
         (_cycles(layer, given, after, stay=True) + _cycles(one, rows, behind), one, rows)
         for given in layer.candidates()
-        if layer.made.shape[2] % given == 0
+        if given > 1 and layer.made.shape[2] % given == 0
         for one in (continued(reader, given),)
         for rows in one.candidates()
     ]
@@ -315,6 +332,8 @@ def _written(graph: G, net: Net, stacks: Sequence[_Stack]) -> G:
             names[node.outputs[0]] = own
             if node is one.layer.node:
                 rows_in = one.layer.unfold is not None or isinstance(one.layer, Continued)
+                if isinstance(one.layer, Turned):
+                    names[node.inputs[0]] = _turn(graph, made, net, one.layer, free)
                 x = names[node.inputs[0]] if rows_in else node.inputs[0]
                 constants = _constants(graph, made, one, free)
                 window = {**one.layer.window}
@@ -327,7 +346,7 @@ def _written(graph: G, net: Net, stacks: Sequence[_Stack]) -> G:
                 made.add_node(plain, [operand(name, one.rows, dims) for name in node.inputs], [own])
             last = one.chain[-1] if one.chain else one.layer.node
             if node is last and one.rows > 1 and not one.stay:
-                rows = {"block_h": one.rows, "block_w": 1, "crd": 0, "height": one.layer.made.shape[2]}
+                rows = _places(one)
                 name = free_name(f"{one.layer.node.name}:rows", layers)
                 made.add_tpu_layer("TPU_DEPTH_TO_SPACE", [own], rows, node.outputs, name=name)
     for name in graph.outputs:
@@ -345,3 +364,30 @@ def _constants(graph: GraphBuilder, made: GraphBuilder, one: _Stack, free: Calla
         bias = np.tile(np.frombuffer(data, np.float32), one.rows)
         names.append(made.add_const(free(f"{node.outputs[0]}:bias"), bias))
     return names
+
+
+def _places(one: _Stack) -> dict[str, int]:
+    """The parameters of TPU_DEPTH_TO_SPACE that takes rows, or columns, to where they belong."""
+    if isinstance(one.layer, Turned) and one.layer.columns:
+        return {"block_h": 1, "block_w": one.rows, "crd": 0, "width": one.layer.made.shape[2]}
+    return {"block_h": one.rows, "block_w": 1, "crd": 0, "height": one.layer.made.shape[2]}
+
+
+def _turn(
+    graph: GraphBuilder, made: GraphBuilder, net: Net, layer: Turned, free: Callable[[str], str]
+) -> str:
+    """A line's blocks of samples as channels: its name."""
+    name, layers = layer.node.inputs[0], {node.name for node in graph.nodes}
+    shape, n, given = net.tensors[name].shape, layer.source.shape[0], layer.given
+    blocks = math.prod(shape) // (n * given)
+    view = {"dims": 3, "shape": [n, blocks, given, *[0] * 5]}
+    title = free_name(f"{layer.node.name}:blocks", layers)
+    (seen,) = made.add_tpu_layer("TPU_RESHAPE", [name], view, [free(f"{name}:blocks")], name=title)
+    height, width = blocks, 1
+    if layer.columns:
+        height, width = shape[2], shape[3] // given
+    elif len(shape) == _LINE:
+        height = width = 0
+    picture, title = {"height": height, "width": width}, free_name(f"{layer.node.name}:turned", layers)
+    (lines,) = made.add_tpu_layer("TPU_TURN", [seen], picture, [free(f"{name}:turned")], name=title)
+    return lines

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -85,7 +86,11 @@ class Convolution(Stackable):
         n, channels = self.made.shape[0], self.source.shape[1]
         reach, kernel_w, stride_w = self._reach(rows), self.window["kernel_w"], self.window["stride_w"]
         if self.unfold is None:
-            return self._cycles(rows, (reach, kernel_w), channels, stride_w)
+            computed, loaded = self._cycles(rows, (reach, kernel_w), channels, stride_w)
+            if max(self.top, self._below(rows)) > WINDOW_STEP_MAX:  # the input is copied between its pads
+                _, _, h, w = self.source.shape
+                computed += timing.elementwise((n, channels, h, w), 0, 1).chip
+            return computed, loaded
         computed, loaded = self._cycles(rows, (1, kernel_w), channels * reach, stride_w)
         lines = n * channels * reach * -(-self.made.shape[2] // rows)
         line = replace(straight(4 * self.source.shape[3]), jumps=1)
@@ -129,7 +134,7 @@ class Convolution(Stackable):
         return (
             rows * self.stride <= WINDOW_STEP_MAX
             and reach <= WINDOW_SIDE_MAX
-            and max(self.top, self._below(rows)) < min(reach, WINDOW_STEP_MAX + 1)
+            and max(self.top, self._below(rows)) < reach
         )
 
 
@@ -196,7 +201,80 @@ class Continued(Convolution):
 
 def continued(reader: Convolution, given: int) -> Continued:
     """A convolution that takes so many rows as channels."""
-    return Continued(**{f.name: getattr(reader, f.name) for f in fields(reader)}, given=given)
+    return Continued(**_fields(reader), given=given)
+
+
+def _fields(one: Convolution) -> dict[str, Any]:
+    return {f.name: getattr(one, f.name) for f in fields(one)}
+
+
+@dataclass(frozen=True)
+class Turned(Continued):
+    """TPU_CONV of one channel, whose samples along a line become channels in blocks of `given` before it
+    (TPU_TURN). columns: the lines are rows of a picture; here rows and columns are exchanged then."""
+
+    columns: bool
+
+    def candidates(self) -> Iterable[int]:
+        """The least numbers of results that begin at whole blocks: all that lanes have room for."""
+        c, h = self.made.shape[1:3]
+        least = self.given // math.gcd(self.given, self.stride)
+        most = min(max(NPU_NUM // c, least), h, CHANNELS_MAX // c)
+        return (rows for rows in range(least, most + 1, least) if self._takes(rows))
+
+    def cycles(self, rows: int) -> tuple[float, float]:
+        """See Stackable. What turns the samples is waited for."""
+        computed, loaded = super().cycles(rows)
+        return computed + timing.local_to_local(4 * math.prod(self.source.shape)).chip, loaded
+
+    def parameters(self, rows: int) -> dict[str, int]:
+        """See Stackable."""
+        found = {**self.window, **super().parameters(rows)}
+        return _exchanged(found) if self.columns else found
+
+    def kernel(self, rows: int) -> Floats:
+        """See Stackable."""
+        found = super().kernel(rows)
+        return np.ascontiguousarray(found.swapaxes(2, 3)) if self.columns else found
+
+
+_LEAST_BLOCK, _MOST_BLOCK = 4, NPU_NUM  # samples: below, lanes of channels are as empty as before
+
+
+def turned(layer: Convolution) -> Iterator[Turned]:
+    """What a convolution can be whose samples become channels."""
+    if layer.unfold is not None or layer.source.shape[1] != 1:
+        return
+    for columns, one in ((False, layer), (True, _of_rows(layer))):
+        line, across = one.source.shape[2:]
+        if (across > 1) != columns or one.window["dilation_h"] > 1:
+            continue
+        for given in range(_LEAST_BLOCK, min(line, _MOST_BLOCK) + 1):
+            if line % given == 0:
+                yield Turned(**_fields(one), given=given, columns=columns)
+
+
+def _of_rows(layer: Convolution) -> Convolution:
+    """A convolution with rows and columns exchanged."""
+    window = _exchanged(layer.window)
+    source, made = (
+        replace(one, shape=(*one.shape[:2], one.shape[3], one.shape[2])) for one in (layer.source, layer.made)
+    )
+    along = {"taps": window["kernel_h"], "stride": window["stride_h"], "top": window["pad_top"]}
+    weights = layer.weights.swapaxes(2, 3)
+    return replace(layer, source=source, made=made, weights=weights, window=window, **along)
+
+
+_OTHER = {"top": "left", "left": "top", "bottom": "right", "right": "bottom", "h": "w", "w": "h"}
+
+
+def _exchanged(window: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of rows as those of columns."""
+    parted = {name: name.rpartition("_") for name in window}
+    return {
+        f"{what}_{_OTHER[axis]}" if axis in _OTHER else name: window[name]
+        for name, (what, _, axis) in parted.items()
+    }
 
 
 _ROWS, _COLUMNS = ("top", "bottom"), ("left", "right")

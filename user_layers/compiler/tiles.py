@@ -97,13 +97,19 @@ class CutGroup:
         return frozenset(k for k in self.nodes if _scatters(self.described, self.nodes, k))
 
 
+_STORED_ROW = 8
+"""Elements of rows that are faster stored one by one, each a burst, than put together in local memory."""
+
+
 def _scatters(described: DescribedNet, nodes: Sequence[int], k: int) -> bool:
     """Whether a layer of a group is the store of what it makes: no other one reads that, and a layer of the
     group makes what it takes for it alone."""
     net, attrs = described.net, described.attrs[k]
-    if not attrs.scatters:
+    if not attrs.scatters or not attrs.can_split_h_w:  # the latter: it makes columns, element by element
         return False
     (source,), (made,) = attrs.node.inputs, attrs.node.outputs
+    if (*net.tensors[made].shape, 1)[3] < _STORED_ROW:
+        return False
     maker = net.producer.get(source)
     if maker is None or maker not in nodes or source in net.outputs or len(net.consumers[source]) > 1:
         return False

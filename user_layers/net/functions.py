@@ -1,4 +1,4 @@
-"""The codes of element-wise functions that layers take as parameters, by their names in the layers' C."""
+"""The codes of functions that layers take as parameters, by their names in the layers' C."""
 
 from __future__ import annotations
 
@@ -24,3 +24,5 @@ BINARY = {"ADD": 0, "SUB": 1, "MUL": 2, "DIV": 3, "MAX": 4, "MIN": 10000} | {
         )
     )
 }
+# POOL_WHOLE_... of sdk/layers/lib/bm_layer_pool_window.h.
+WHOLE_PLANE, WHOLE_COLUMN, WHOLE_ROW = 1, 2, 3

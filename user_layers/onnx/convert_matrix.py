@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from firmware_sim.chip import NPU_NUM, WINDOW_SIDE_MAX
 from firmware_sim.isa.layout import CHANNELS_MAX
-from user_layers.net.functions import BINARY, UNARY
+from user_layers.net.functions import BINARY, UNARY, WHOLE_COLUMN, WHOLE_PLANE, WHOLE_ROW
 from user_layers.onnx.attention import ATTENTION
 from user_layers.onnx.channels import CHANNEL_NORM, ONE_BY_ONE
 from user_layers.onnx.convert_elementwise import binary
@@ -124,8 +125,9 @@ REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "Log
 
 @converts(*(f"Reduce{name}" for name in REDUCTIONS))
 def reduce(to: Lowering, node: Node) -> None:
-    """TPU_REDUCE; what is made of sums or maxima of whole planes is a pool, a sum over the channels that a
-    convolution makes is one, too, and both have local versions; a reduction over no axes is a copy."""
+    """TPU_REDUCE; what is made of sums or maxima of whole planes, columns or rows is a pool, a sum over the
+    channels that a convolution makes is one, too, and both have local versions; a reduction over no axes is
+    a copy."""
     to.need_float(node.inputs[0])
     axes = _axes(to, node)
     if axes is None:
@@ -155,7 +157,9 @@ def _local(to: Lowering, node: Node, axes: list[int]) -> tuple[str, list[str], d
     along = {axis % rank for axis in axes}
     if node.op in _PLANES and along == set(range(2, rank)):
         # Of three dimensions the last one may also be rows of tokens.
-        return _planes(to, node) if rank == 4 or _keeps_channels(to, node.inputs[0]) else None
+        return _planes(to, node, WHOLE_PLANE) if rank == 4 or _keeps_channels(to, node.inputs[0]) else None
+    if node.op in _PLANES and rank == 4 and along in ({2}, {3}) and _fills_lanes(to, node):
+        return _planes(to, node, WHOLE_COLUMN if along == {2} else WHOLE_ROW)
     if node.op in _CHANNELS and rank == 4 and along == {1} and _keeps_channels(to, node.inputs[0]):
         return _channels(to, node)
     return None
@@ -196,15 +200,22 @@ def _channels(to: Lowering, node: Node) -> tuple[str, list[str], dict[str, Any]]
     return "TPU_CONV", [to.tensor(node.inputs[0]), weights], {"groups": 1, **ONE_TAP.fields()}
 
 
-def _planes(to: Lowering, node: Node) -> tuple[str, list[str], dict[str, Any]]:
-    """The last layer for whole planes, with all dimensions: operation, inputs, parameters."""
-    planes = to.tensor(node.inputs[0])
+def _fills_lanes(to: Lowering, node: Node) -> bool:
+    """Whether channels are enough for a pool, which has one in each lane; a reduction fills all of them."""
+    _, c, h, w = to.shape(node.inputs[0])
+    return c >= NPU_NUM // 2 and max(h, w) <= WINDOW_SIDE_MAX
+
+
+def _planes(to: Lowering, node: Node, of: int) -> tuple[str, list[str], dict[str, Any]]:
+    """The last layer for whole planes, columns or rows, with all dimensions kept."""
+    planes, shape = to.tensor(node.inputs[0]), to.shape(node.inputs[0])
     if node.op in ("ReduceMean", "ReduceMax"):
-        return "TPU_POOL", [planes], dict(whole(average=node.op == "ReduceMean"))
+        return "TPU_POOL", [planes], whole(node.op == "ReduceMean", of)
     if node.op != "ReduceSum":
         planes = to.between("TPU_BINARY", node, *binary(to, planes, planes, "MUL"))
-    mean = to.between("TPU_POOL", node, [planes], whole(average=True))
-    count = float(math.prod(to.shape(node.inputs[0])[2:]))
+    mean = to.between("TPU_POOL", node, [planes], whole(True, of))
+    kernel = {WHOLE_PLANE: shape[2:], WHOLE_COLUMN: shape[2:3], WHOLE_ROW: shape[3:]}[of]
+    count = float(math.prod(kernel))
     times = {"value": count, "binary_op": BINARY["MUL"], "inversed": 0}
     if node.op == "ReduceL2":
         total = to.between("TPU_CONST_BINARY", node, [mean], times)

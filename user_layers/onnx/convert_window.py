@@ -9,6 +9,7 @@ import numpy as np
 
 from firmware_sim.isa.layout import CHANNELS_MAX
 from user_layers.net import phases
+from user_layers.net.functions import WHOLE_PLANE
 from user_layers.net.volumes import Planes, Three, Volumes
 from user_layers.onnx.lower import Lowering, Unsupported, converts, reshape_param
 from user_layers.onnx.model import Array, Node
@@ -287,9 +288,9 @@ def global_pool(to: Lowering, node: Node) -> None:
     to.simple("TPU_RESHAPE", node, [made], reshape_param(n, c, 1, 1, 1))
 
 
-def whole(average: bool) -> dict[str, int]:
-    """The parameters of TPU_POOL for a whole plane."""
-    return {"mode": int(average), "whole": 1, **ONE_TAP.fields()}
+def whole(average: bool, of: int = WHOLE_PLANE) -> dict[str, int]:
+    """The parameters of TPU_POOL for whole planes, or each whole column or row."""
+    return {"mode": int(average), "whole": of, **ONE_TAP.fields()}
 
 
 @converts("LRN")

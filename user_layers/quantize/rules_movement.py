@@ -10,6 +10,7 @@ import numpy as np
 
 from firmware_sim.chip import WINDOW_SIDE_MAX
 from firmware_sim.isa.layout import WINDOW_STEP_MAX
+from user_layers.net.functions import WHOLE_COLUMN, WHOLE_ROW
 from user_layers.net.nodes import LayerNode
 from user_layers.quantize.rewrite import Rewriting, rule, second_shape
 from user_layers.quantize.rules_linear import too_wide
@@ -147,7 +148,7 @@ def pooled(state: Rewriting, site: Site) -> str | None:
     extra = values["extra_bottom"] or values["extra_right"]
     if not values["whole"] and (extra or (any(pads) and not values["count_include_pad"])):
         return "means that leave pads out"
-    kernel = shape[2:] if values["whole"] else (values["kernel_h"], values["kernel_w"])
+    kernel = _kernel(values, shape)
     count = math.prod(kernel)
     if max(kernel) > WINDOW_SIDE_MAX or count > _TAPS_MAX:
         return "means of so many numbers"
@@ -161,6 +162,14 @@ def pooled(state: Rewriting, site: Site) -> str | None:
     state.layer(site, "TPU_POOL_INT8", [name], made, own)
     state.details[node.name] = f"weight {weight} >> {rshift}"
     return None
+
+
+def _kernel(values: Mapping[str, Any], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Rows and columns of a window of [N, C, H, W] or [N, C, H]."""
+    whole, width = values["whole"], (*shape, 1)[3]
+    if not whole:
+        return values["kernel_h"], values["kernel_w"]
+    return 1 if whole == WHOLE_ROW else shape[2], 1 if whole == WHOLE_COLUMN else width
 
 
 def _mean_weight(given: Step, result: Step, count: int, free: bool) -> tuple[int, int, float] | None:

@@ -1,7 +1,7 @@
 /* TPU_POOL: maxima and averages over windows, NCHW, fp32.
  *
  * Inputs: x `[N, C, H, W]` or `[N, C, H]`
- * Makes: maxima and averages over windows or whole planes
+ * Makes: maxima and averages over windows, whole planes, columns or rows
  */
 #include "bmcompiler_tpulayer_device.h"
 #include "bm_layer_pool.h"
@@ -15,7 +15,8 @@
 __BM_PARAM__(TPU_POOL)
 typedef struct {
     int mode; /* 0: maximum, 1: average */
-    int whole; /* 1: the kernel is the whole plane, whatever its size; the other members do not count */
+    int whole; /* 1: the kernel is the whole plane, 2: each whole column, 3: each whole row, whatever their sizes; the
+                * other members do not count then */
     int kernel_h, kernel_w;
     int stride_h, stride_w;
     int dilation_h, dilation_w; /* 1: none */
@@ -71,15 +72,23 @@ static void compute_step(const pool_run *r, const pool_step *s) {
     }
 }
 
-/* Averages of whole planes: a reduction, for which several planes lie in a lane. */
+/* Whether a kernel is all of the tensor in this direction. */
+static bool all_of(const window_axis *a) { return a->kernel == a->size && a->out == 1 && a->before == 0; }
+
+/* Whether it is each single element. */
+static bool each_of(const window_axis *a) { return a->kernel == 1 && a->out == a->size && a->before == 0; }
+
+/* Averages of whole planes, columns or rows: a reduction, for which several lie in a lane. */
 static bool average_whole(const tpu_pool_param_t *p, const pool_run *r) {
     const window_axis *h = &r->problem.h, *w = &r->problem.w;
-    const int size = h->size * w->size, planes = r->problem.planes;
-    if (p->mode != POOL_AVERAGE || h->out * w->out != 1 || h->kernel != h->size || w->kernel != w->size ||
-        h->before + w->before != 0 || bm_reduce_spreads(planes, size, 1))
-        return false;
-    const bm_reduction sum = {.in = r->x, .out = r->y, .outer = planes, .reduced = size, .inner = 1,
-                              .after = BM_AFTER_SCALE, .factor = 1.0f / (float)size};
+    if (p->mode != POOL_AVERAGE) return false;
+    bm_reduction sum = {.in = r->x, .out = r->y, .outer = r->problem.planes, .reduced = h->kernel * w->kernel, .inner = 1,
+                        .after = BM_AFTER_SCALE};
+    if (all_of(h) && each_of(w)) sum.inner = w->size;
+    else if (each_of(h) && all_of(w)) sum.outer *= h->size;
+    else if (!all_of(h) || !all_of(w)) return false;
+    if (bm_reduce_spreads(sum.outer, sum.reduced, sum.inner)) return false;
+    sum.factor = 1.0f / (float)sum.reduced;
     bm_reduce(&sum, 0);
     return true;
 }

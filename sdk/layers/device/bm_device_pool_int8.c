@@ -7,7 +7,7 @@
  * steps above 15.
  *
  * Inputs: x `[N, C, H, W]` or `[N, C, H]` as int8 or uint8 in 4N
- * Makes: maxima and averages over windows or whole planes
+ * Makes: maxima and averages over windows, whole planes, columns or rows
  */
 #include "bm_layer_packed.h"
 #include "bm_layer_pool.h"

@@ -43,8 +43,16 @@ class PoolingDescriptor : public bmcompiler::LayerDescriptor {
         return window_room(rows, columns, bm_local_bytes(bm_tile_bytes(between)));
     }
 
-    int kernel_h() const { return window().whole ? layer()->inputs[0].shape[2] : window().kernel_h; }
-    int kernel_w() const { return window().whole ? width() : window().kernel_w; }
+    int kernel_h() const {
+        const pool_window p = window();
+        if (p.whole == POOL_WHOLE_NONE) return p.kernel_h;
+        return p.whole == POOL_WHOLE_ROW ? 1 : layer()->inputs[0].shape[2];
+    }
+    int kernel_w() const {
+        const pool_window p = window();
+        if (p.whole == POOL_WHOLE_NONE) return p.kernel_w;
+        return p.whole == POOL_WHOLE_COLUMN ? 1 : width();
+    }
 
   private:
     int width() const { return layer()->inputs[0].shape.size() == 4 ? layer()->inputs[0].shape[3] : 1; }

@@ -9,9 +9,9 @@ void bm_pool_axes(const pool_window *p, const int *shape, window_axis *h, window
     const int bottom = p->pad_bottom + p->extra_bottom, right = p->pad_right + p->extra_right;
     *h = (window_axis){shape[2], 0, p->kernel_h, p->stride_h, p->dilation_h, p->pad_top, bottom, 0};
     *w = (window_axis){shape[3], 0, p->kernel_w, p->stride_w, p->dilation_w, p->pad_left, right, 0};
-    if (p->whole) {
-        *h = (window_axis){shape[2], 0, shape[2], 1, 1, 0, 0, 0};
-        *w = (window_axis){shape[3], 0, shape[3], 1, 1, 0, 0, 0};
+    if (p->whole != POOL_WHOLE_NONE) {
+        *h = (window_axis){shape[2], 0, p->whole == POOL_WHOLE_ROW ? 1 : shape[2], 1, 1, 0, 0, 0};
+        *w = (window_axis){shape[3], 0, p->whole == POOL_WHOLE_COLUMN ? 1 : shape[3], 1, 1, 0, 0, 0};
     }
     h->out = bm_axis_result(h);
     w->out = bm_axis_result(w);
@@ -24,7 +24,7 @@ static bool valid_pads(int before, int after, int extra) {
 
 int bm_pool_shape(const pool_window *p, tpu_tensor_t *out, const tpu_tensor_t *in) {
     if (in->dims != 3 && in->dims != 4) return BM_LAYER_NOT_SUPPORTED;
-    if ((p->whole & ~1) != 0 || !valid_pads(p->pad_top, p->pad_bottom, p->extra_bottom) ||
+    if (p->whole < POOL_WHOLE_NONE || p->whole > POOL_WHOLE_ROW || !valid_pads(p->pad_top, p->pad_bottom, p->extra_bottom) ||
         !valid_pads(p->pad_left, p->pad_right, p->extra_right))
         return BM_LAYER_PARAM_INVALID;
     if (p->whole && (in->shape[2] > AXIS_PARAM_MAX || in->shape[3] > AXIS_PARAM_MAX)) return BM_LAYER_NOT_SUPPORTED;

@@ -2,8 +2,16 @@
 #ifndef BM_LAYER_POOL_WINDOW_H
 #define BM_LAYER_POOL_WINDOW_H
 
+/* What the kernel is, whatever the size of the tensor. */
+enum {
+    POOL_WHOLE_NONE = 0,   /* the window that the other members say */
+    POOL_WHOLE_PLANE = 1,
+    POOL_WHOLE_COLUMN = 2, /* all rows of each column */
+    POOL_WHOLE_ROW = 3     /* all columns of each row */
+};
+
 typedef struct {
-    int whole; /* 1: the kernel is the whole plane, whatever its size; the other members do not count */
+    int whole; /* POOL_WHOLE_...; but for POOL_WHOLE_NONE the other members do not count */
     int kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
     int pad_top, pad_bottom, pad_left, pad_right;
     int extra_bottom, extra_right; /* more pads, for last windows that are not complete */
