@@ -436,7 +436,7 @@ def test_rows_in_local_memory(toolkit: Toolkit, data: st.DataObject) -> None:
     def draw(low: int, high: int) -> int:
         return data.draw(st.integers(low, high))
 
-    rank, k, n, last = draw(3, 4), 2 * draw(1, 60), 2 * draw(1, 70), draw(1, 90)
+    rank, k, n, last = draw(3, 4), draw(1, 120), draw(1, 140), draw(1, 90)
     lead = [draw(1, 6), draw(1, 140), draw(1, 12)][: rank - 1]
     x, w, v = sample((*lead, k)), sample((k, n), 1), sample((n, last), 2)
     bias, scale = sample((n,), 3), sample((n,), 4)
@@ -458,13 +458,53 @@ def test_rows_in_local_memory(toolkit: Toolkit, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "n"),
-    [((1, 8, 1200, 128), 64), ((2, 130, 9, 64), 33), ((1, 3, 2, 4600), 70), ((1, 70, 64), 3000)],
+    [
+        ((1, 8, 1200, 128), 64),
+        ((2, 130, 9, 64), 33),
+        ((1, 3, 2, 4600), 70),
+        ((1, 70, 64), 3000),
+        ((1, 8, 1200, 127), 33),
+        ((2, 130, 33), 64),
+    ],
 )
 def test_products_in_slices(toolkit: Toolkit, shape: tuple[int, ...], n: int) -> None:
     """Rows that do not fit at once or begin anywhere in a line; many summands, many columns."""
     x, w = sample(shape), sample((shape[-1], n), 1)
     (got,) = run(toolkit, "TPU_MATMUL", [x], {}, consts=[w, sample((n,), 2)], way="local")
     near(got, product(x, w, {}, sample((n,), 2)))
+
+
+@examples(20)
+@given(st.data())
+def test_products_of_two_computed_matrices_in_groups(toolkit: Toolkit, data: st.DataObject) -> None:
+    """Of three dimensions; a dynamic net runs with its own and with smaller shapes."""
+
+    def draw(low: int, high: int) -> int:
+        return data.draw(st.integers(low, high))
+
+    sizes = draw(1, 5), draw(2, 150), draw(1, 150), draw(1, 200)
+    dynamic, alpha = data.draw(st.booleans()), data.draw(st.sampled_from([1, 0.25]))
+    bias = sample((sizes[3],), 3) if data.draw(st.booleans()) else None
+    graph = Graph(name="product", toolkit=toolkit)
+    graph.add_input("x", sizes[:3])
+    graph.add_input("r", (sizes[0], *sizes[2:]))
+    graph.add_const_binary_layer("x", 2.0, "a", 0)
+    graph.add_const_binary_layer("r", 3.0, "b", 0)
+    names = ["a", "b"] if bias is None else ["a", "b", graph.add_const("c", bias)]
+    graph.add_tpu_layer("TPU_MATMUL", names, {"alpha": alpha}, ["y"])
+    graph.add_tpu_layer("TPU_SOFTMAX", ["y"], {"axis": -1}, ["z"])
+    graph.add_output("y")
+    graph.add_output("z")
+    log: list[str] = []
+    graph.compile(opt=1, dynamic=dynamic, log=log.append)
+    assert any(line.startswith("MATMUL") and ", local, group" in line for line in log)
+    smaller = tuple(draw(1, size) for size in (*sizes[:3], sizes[3] if bias is None else 1))
+    for n, m, k, columns in (sizes, (*smaller[:3], smaller[3] if bias is None else sizes[3]))[: 1 + dynamic]:
+        x, r = sample((n, m, k), 1), sample((n, k, columns), 2)
+        y, z = graph.run({"x": x, "r": r})
+        near(y, product(x + np.float32(2), r + np.float32(3), {"alpha": alpha}, bias))
+        powers = np.exp(y - y.max(axis=-1, keepdims=True))
+        near(z, powers / powers.sum(axis=-1, keepdims=True))
 
 
 # ---- TPU_NORM ----

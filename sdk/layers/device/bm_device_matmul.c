@@ -29,7 +29,7 @@
  * shape is a following addition). Constants that are stored transposed the descriptor turns, others are turned in DDR
  * before anything else. A constant right matrix for few rows it prepares as
  * blocks of PRODUCT_BLOCK columns, each with its rows one after the other, the last block narrower where n asks for it;
- * its type is BMNET_COEFF_NEURON then, and its shape still [k, n]. For local groups it is [1, k, n]. */
+ * its type is BMNET_COEFF_NEURON then, and its shape still [k, n]. For local groups it is [1, k, n], if constant. */
 __BM_PARAM__(TPU_MATMUL)
 typedef struct {
     int trans_a; /* 1: the left matrices are stored as [k, m] */
@@ -475,30 +475,32 @@ int matmul_global(const void *param, const int param_size, const tpu_tensor_t *i
 }
 
 /* ---- local: rows of the left matrices are channels, and rows of these where there are four dimensions; the right
- * matrix is a constant [1, k, n], its rows one to a channel. So the tile's channels are weights of a convolution as
- * they lie, and what it makes lies as the result shall. ---- */
+ * matrix is a constant [1, k, n] or, of three dimensions, one for each batch; its rows are one to a channel. So the
+ * tile's channels are weights of a convolution as they lie, and what it makes lies as the result shall. ---- */
 
 typedef struct {
     local_addr_t x, right, y, spare; /* spare: room for one row of the result in each lane */
     int n, channels, rows, k;
-    int columns, row;         /* of the result's tile; words from one row of the right matrix to the next */
-    dim4 x_stride, y_stride;  /* of [n, channels, rows, k or columns] */
+    int columns, row;         /* of the result's tile; words from one slot of the right matrix's rows to the next */
+    int next_right;           /* words from one batch's right matrix to the next */
+    dim4 x_stride, y_stride;  /* of [n, channels, rows, even k or columns] */
 } local_product;
 
 /* Row `row` of all channels of a batch. Products are written at whole lines, so where rows of the result begin elsewhere
  * they are made in the spare room. */
 static void multiply_row(const local_product *p, int batch, int row) {
-    const local_addr_t x = p->x + 4u * (local_addr_t)(batch * p->x_stride.n + row * p->k);
+    const local_addr_t x = p->x + 4u * (local_addr_t)(batch * p->x_stride.n + row * p->x_stride.h);
     const local_addr_t y = p->y + 4u * (local_addr_t)(batch * p->y_stride.n + row * p->columns);
+    const local_addr_t right = p->right + 4u * (local_addr_t)(batch * p->next_right);
     bm_row_product m = {p->channels, p->k, p->columns, p->x_stride.c, p->row, p->y_stride.c};
     if (row * p->columns % CHIP_ALIGN_WORDS == 0) {
-        bm_multiply_rows(&m, y, x, p->right);
+        bm_multiply_rows(&m, y, x, right);
         return;
     }
     for (int slot = 0; slot < local_slots(p->channels); slot++) {
         const local_addr_t to = y + 4u * (local_addr_t)(slot * p->y_stride.c);
         m.rows = smaller(CHIP_NPU_NUM, p->channels - slot * CHIP_NPU_NUM);
-        bm_multiply_rows(&m, p->spare, x + 4u * (local_addr_t)(slot * p->x_stride.c), p->right);
+        bm_multiply_rows(&m, p->spare, x + 4u * (local_addr_t)(slot * p->x_stride.c), right);
         const dim4 whole = {1, m.rows, 1, p->columns};
         okk_bdc_32bit_cpy(to, p->spare, &whole, &p->y_stride, NULL);
     }
@@ -511,25 +513,39 @@ static void add_bias(const local_product *p, local_addr_t bias, local_addr_t wor
     okk_bdc_add(p->y, p->y, work, &shape, &p->y_stride, &p->y_stride, &once);
 }
 
+/* Rows of an odd number of elements, copied with a zero behind each. */
+static void make_even(local_product *p, local_addr_t work) {
+    const dim4 rows = {p->n, p->channels, p->rows, p->k}, ends = {p->n, p->channels, p->rows, 1};
+    const dim4 from = p->x_stride, to = {p->n, p->channels, p->rows, p->k + 1};
+    okk_128_byte_aligned_stride_for_32bit(&p->x_stride, 0, &to);
+    okk_bdc_32bit_cpy(work, p->x, &rows, &p->x_stride, &from);
+    okk_bdc_32bit_set_C(work + 4u * (local_addr_t)p->k, (x32){.u32 = 0}, &ends, &p->x_stride);
+    p->x = work;
+}
+
 __BM_LOCAL__(TPU_MATMUL)
 int matmul_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
                  u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param_size, (void)buffer_size, (void)out_num;
     const float alpha = ((const tpu_matmul_param_t *)param)->alpha;
-    const tpu_tensor_t *x = &in_tensors[0], *y = &out_tensors[0];
+    const tpu_tensor_t *x = &in_tensors[0], *right = &in_tensors[1], *y = &out_tensors[0];
     const int last = (int)y->dims - 1, first = y->processed[last];
+    const bool own = right->ttype == BMNET_NEURON; /* one for each batch */
     local_product p = {.x = (local_addr_t)x->addr, .y = (local_addr_t)y->addr, .n = y->slice_shape[0],
                        .channels = y->slice_shape[1], .rows = last == 3 ? y->slice_shape[2] : 1,
-                       .k = x->slice_shape[last], .columns = y->slice_shape[last], .row = in_tensors[1].shape[2]};
-    p.right = (local_addr_t)in_tensors[1].addr + 4u * (local_addr_t)first;
-    p.spare = (local_addr_t)buffer_offset + 4u * (local_addr_t)(in_num == 3 ? local_line(p.columns) : 0);
+                       .k = x->slice_shape[last], .columns = y->slice_shape[last]};
+    p.row = own ? local_line(p.columns) : right->shape[2];
+    p.next_right = own ? local_slots(p.k) * p.row : 0;
+    p.right = (local_addr_t)right->addr + 4u * (local_addr_t)first;
+    local_addr_t work = (local_addr_t)buffer_offset;
+    p.spare = work + 4u * (local_addr_t)(in_num == 3 ? local_line(p.columns) : 0);
     const dim4 from = {p.n, p.channels, p.rows, p.k}, shape = {p.n, p.channels, p.rows, p.columns};
     okk_128_byte_aligned_stride_for_32bit(&p.x_stride, 0, &from);
     okk_128_byte_aligned_stride_for_32bit(&p.y_stride, 0, &shape);
+    if (p.k % 2 != 0) make_even(&p, p.spare + 4u * (local_addr_t)(last == 3 ? local_line(p.columns) : 0));
     for (int batch = 0; batch < p.n; batch++)
         for (int row = 0; row < p.rows; row++) multiply_row(&p, batch, row);
     if (alpha != 0 && alpha != 1) okk_bdc_mul_C(p.y, p.y, alpha, &shape, NULL, NULL);
-    if (in_num == 3)
-        add_bias(&p, (local_addr_t)in_tensors[2].addr + 4u * (local_addr_t)first, (local_addr_t)buffer_offset);
+    if (in_num == 3) add_bias(&p, (local_addr_t)in_tensors[2].addr + 4u * (local_addr_t)first, work);
     return BM_LAYER_OK;
 }

@@ -84,24 +84,28 @@ bm_shape MatmulDescriptor::local_bias() const {
     return shape;
 }
 
-// The local function takes rows of an even number of elements, which are the weights of a convolution, and a constant for
-// all batches.
+// The local function takes a constant for all batches, or of three dimensions a right matrix for each.
 bool MatmulDescriptor::is_local() const {
     const auto &inputs = layer()->inputs;
-    const bm_shape &x = inputs[0].shape;
-    if (bm_is_constant(inputs[0]) || !bm_is_constant(inputs[1]) || inputs[1].shape.size() != 2) return false;
-    if ((x.size() != 3 && x.size() != 4) || turned(0) || in_blocks()) return false;
+    const bm_shape &x = inputs[0].shape, &right = inputs[1].shape;
+    if (bm_is_constant(inputs[0]) || turned(0) || in_blocks() || x.size() < 2 || x[1] > CHIP_CHANNELS_MAX) return false;
     if (inputs.size() == 3 && !bm_is_constant(inputs[2])) return false;
-    return x.back() % 2 == 0 && x[1] <= CHIP_CHANNELS_MAX;
+    if (bm_is_constant(inputs[1])) return (x.size() == 3 || x.size() == 4) && right.size() == 2;
+    return x.size() == 3 && right.size() == 3 && x[0] == right[0] && !turned(1) && right[1] <= CHIP_CHANNELS_MAX;
 }
 
 int MatmulDescriptor::forward_height(int in_height) const {
     return layer()->outputs[0].shape.size() == 3 ? layer()->outputs[0].shape[2] : in_height;
 }
 
+// Numbers of the columns for each lane; a row of the result; rows of the left matrix with a zero behind them, where
+// they need one or, in a net whose shapes may change, might.
 u32 MatmulDescriptor::get_local_buffer_size(const int *split_shape) const {
     const std::size_t dims = layer()->outputs[0].shape.size();
-    const int line[4] = {1, 1, 1, split_shape[dims - 1]};
-    const bool spare = dims == 4 && line[3] % CHIP_ALIGN_WORDS != 0;
-    return bm_local_bytes(static_cast<bm_size_t>((layer()->inputs.size() == 3) + spare) * bm_tile_bytes(line));
+    const int k = layer()->inputs[0].shape.back(), line[4] = {1, 1, 1, split_shape[dims - 1]};
+    const int even[4] = {split_shape[0], split_shape[1], dims == 4 ? split_shape[2] : 1, k + 1};
+    const bool spare = dims == 4 && (line[3] % CHIP_ALIGN_WORDS != 0 || k % 2 != 0);
+    const bool odd = k % 2 != 0 || !bm_is_constant(layer()->inputs[1]);
+    return bm_local_bytes(static_cast<bm_size_t>((layer()->inputs.size() == 3) + spare) * bm_tile_bytes(line) +
+                          (odd ? bm_tile_bytes(even) : 0));
 }
