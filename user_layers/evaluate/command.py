@@ -15,7 +15,7 @@ from firmware_sim.shown import count
 from firmware_sim.suggest import did_you_mean
 from user_layers.cases.hand_out import Where, hand_out
 from user_layers.evaluate.job import Job
-from user_layers.evaluate.score import METRICS, Score
+from user_layers.evaluate.score import METRICS, LayerSums, Score
 from user_layers.evaluate.search import search
 from user_layers.evaluate.work import worker, worker_anywhere
 from user_layers.onnx.int8 import float_graph
@@ -111,7 +111,7 @@ def lines(options: EvaluateOptions, score: Score) -> Iterator[str]:
         yield "where the noise comes from (worst first; dB of signal over noise, cosine):"
         width = max(len(name) for name, _ in score.worst(_WORST))
         for name, sums in score.worst(_WORST):
-            yield f"  {name:{width}} {sums.sqnr:7.1f} {sums.cosine:9.6f}{sums.left_out}"
+            yield f"  {name:{width}} {sums.sqnr:7.1f} {sums.cosine:9.6f}{sums.left_out}{sums.why}"
     if score.inside:
         yield f"not compared, inside of 8-bit layers or no floats: {some(list(score.inside))}"
 
@@ -123,6 +123,9 @@ def as_json(score: Score) -> dict[str, Any]:
         sqnr, cosine = (x if math.isfinite(x) else None for x in (sums.sqnr, sums.cosine))
         return {"sqnr": sqnr, "cosine": cosine, "not_finite": sums.odd}
 
+    def parts(sums: LayerSums) -> dict[str, float]:
+        return dict(zip(("noise_beyond_range", "noise_became_0"), sums.parts, strict=True))
+
     return {
         "samples": score.samples,
         "same_top1": score.same / score.samples,
@@ -132,7 +135,7 @@ def as_json(score: Score) -> dict[str, Any]:
         "top1_int8": score.int_right / score.labelled if score.labelled else None,
         "metric": score.own_mean() if score.own else None,
         "outputs": {name: of(sums) for name, sums in score.outputs.items()},
-        "layers": {name: of(sums) for name, sums in score.layers.items()},
+        "layers": {name: of(sums) | parts(sums) for name, sums in score.layers.items()},
         "not_compared": list(score.inside),
     }
 

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.errors import UsageError
+from firmware_sim.wire import DType
 from user_layers.bmodel.directory import BMODEL, QUANTISED
 from user_layers.compiler.pipeline import compile_graph
 from user_layers.evaluate.job import Job, Packed
-from user_layers.evaluate.score import Score, no_classes
+from user_layers.evaluate.score import LayerSums, Score, no_classes
 from user_layers.onnx.custom import load_function
 from user_layers.quantize.data import Batch
 from user_layers.quantize.observe import Observer
-from user_layers.quantize.quality import Sums
 from user_layers.quantize.report import outputs_in_float
 from user_layers.quantize.rewrite import quantise, with_ranges
 from user_layers.runtime import BModelRuntime
@@ -47,6 +47,7 @@ class Worker:
             given = job.graph(self._toolkit)
             self.graph = with_ranges(given, own.table)
             self._done = quantise(given, own.table, own.options)
+            self._tensors = self._done.graph.resolve().tensors
             self._metric: Metric | None = load_function(metric, "--metric") if metric else None
             self._float = load_net(compile_graph(self.graph), self._toolkit)
             self._integers = BModelRuntime(self._toolkit.device)
@@ -130,15 +131,24 @@ class Worker:
 
     def _compared(
         self, wanted: Mapping[str, Array], found: Mapping[str, Array]
-    ) -> Iterator[tuple[str, Sums]]:
+    ) -> Iterator[tuple[str, LayerSums]]:
         """What the layers make, in the order in which the float net makes it."""
+        done = self._done
         for node in self.graph.nodes:
             for name in node.outputs:
                 own, _ = self._done.integers.get(name, (name, 0.0))
                 if own not in found or wanted[name].dtype != np.float32:
                     continue
-                sums = Sums()
-                sums.add(wanted[name], self._done.as_in_float(name, found[own], wanted[name].shape))
+                sums, shape = LayerSums(), wanted[name].shape
+                got = done.as_in_float(name, found[own], shape)
+                sums.add(wanted[name], got)
+                tensor = self._tensors[own]
+                if tensor.format.scale and tensor.dtype in (DType.INT8, DType.UINT8):
+                    kind = np.int8 if tensor.dtype is DType.INT8 else np.uint8
+                    ends, raw = np.iinfo(kind), np.rint(found[own] / tensor.format.scale)
+                    at = ((raw <= ends.min) & (raw != 0)) | (raw >= ends.max), raw == 0
+                    masks = (done.as_in_float(name, one.astype(np.float32), shape) for one in at)
+                    sums.add_parts(wanted[name], got, *masks)
                 yield name, sums
 
 
