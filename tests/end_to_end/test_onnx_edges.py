@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from tests.support.examples import examples
-from tests.support.onnx_models import make_model
+from tests.support.onnx_models import build_graph, make_model
 from user_layers.onnx.check import TOLERANCE, compare, reference
 from user_layers.onnx.edges import fold_edges
 from user_layers.onnx.load import load_model
 from user_layers.onnx.model import Model
+from user_layers.toolkit import Toolkit
 
 
 def model(
@@ -82,17 +83,30 @@ def test_the_same_values(
     same(plain, folded)
     most = (kernel - 1) * steps[1]
     given = [a + b for a, b in zip(ends, pads, strict=True)]
-    assert ("Pad" in [node.op for node in folded.nodes]) == (max(given) > min(15, most))
+    assert ("Pad" in [node.op for node in folded.nodes]) == (max(given) > most)
 
 
 def test_causal_convolutions() -> None:
-    """Both spellings become one node."""
+    """Both spellings become one node, however long the pads."""
     padded = fold_edges(model(cut=(0, 100)))  # a slice of all of it
     assert [node.op for node in padded.nodes] == ["Conv"]
     assert padded.nodes[0].attributes["pads"] == [3, 0]
     chomped = fold_edges(model(ends=(0, 0), conv={"pads": [3, 3]}, cut=(0, -3)))
     assert [node.op for node in chomped.nodes] == ["Conv"]
     assert chomped.nodes[0].attributes["pads"] == [3, 0]
+    long = model(200, 4, ends=(0, 0), conv={"pads": [96, 96], "dilations": [32]}, cut=(0, -96))
+    (node,) = fold_edges(long).nodes
+    assert node.op == "Conv" and node.attributes["pads"] == [96, 0]
+
+
+def test_long_pads_on_the_device(toolkit: Toolkit) -> None:
+    """In both spellings, of a net of lines that grow no longer."""
+    for plain in (
+        model(200, 4, ends=(96, 0), conv={"dilations": [32]}, cut=(0, 1000)),
+        model(200, 4, ends=(0, 0), conv={"pads": [96, 96], "dilations": [32]}, cut=(0, -96)),
+    ):
+        ops = [node.op.op for node in build_graph(plain, toolkit=toolkit)[0].nodes]
+        assert ops == ["TPU_CONV"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Zeros around the input of a convolution, and results cut off at its output's ends: as its own pads.
 
-Causal convolutions are written both ways. What an instruction takes as pads then costs nothing; longer pads
-stay layers, which work in local memory as the convolution without pads does.
+Causal convolutions are written both ways. What an instruction takes as pads costs nothing; longer ones of
+lines and pictures the convolution puts around a copy of its input in local memory, those of volumes stay.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from firmware_sim.isa.layout import WINDOW_STEP_MAX
 from user_layers.onnx.model import Model, Node
 
 _SPATIAL = 2  # the first dimension with windows
+_VOLUME = 3  # dimensions with windows
 
 
 def fold_edges(model: Model) -> Model:
@@ -60,7 +61,8 @@ def _with_pads(model: Model, conv: Node, pads: Sequence[int]) -> Node | None:
     rank = len(weights) - _SPATIAL
     dilations = conv.attributes.get("dilations", [1] * rank)
     reach = [(kernel - 1) * int(d) for kernel, d in zip(weights[_SPATIAL:], dilations, strict=True)]
-    if any(not 0 <= pad <= min(WINDOW_STEP_MAX, most) for pad, most in zip(pads, reach * 2, strict=True)):
+    limit = max(reach) if rank < _VOLUME else WINDOW_STEP_MAX
+    if any(not 0 <= pad <= min(limit, most) for pad, most in zip(pads, reach * 2, strict=True)):
         return None
     return replace(conv, attributes={**conv.attributes, "pads": list(pads)}, proto=None)
 
