@@ -204,10 +204,12 @@ def _reshapes(count: int) -> onnx.ModelProto:
         nodes += [
             helper.make_node("Shape", [last], [f"shape{i}"]),
             helper.make_node("Div", [f"shape{i}", "one"], [f"same{i}"]),
-            helper.make_node("Reshape", [last, f"same{i}"], [f"shaped{i}"]),
+            helper.make_node("Gather", [f"same{i}", "turned"], [f"other{i}"]),
+            helper.make_node("Reshape", [last, f"other{i}"], [f"shaped{i}"]),
             helper.make_node("Relu", [f"shaped{i}"], [last := f"out{i}"]),
         ]
-    return make_model(nodes, {"x": (2, 3)}, [last], {"one": np.array(1, np.int64)})
+    constants = {"one": np.array(1, np.int64), "turned": np.array([1, 0])}
+    return make_model(nodes, {"x": (2, 3)}, [last], constants)
 
 
 def test_a_chain_of_shapes_folds_to_its_end_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,13 +220,24 @@ def test_a_chain_of_shapes_folds_to_its_end_in_linear_time(monkeypatch: pytest.M
         return infer_values(model, nodes)
 
     monkeypatch.setattr(fold, "infer_values", counted)
-    for count in (3, 40):
+    for count in (4, 40):
         model = from_proto(_reshapes(count))
         inferred.clear()
         folded = fold_constants(model)
         assert [node.op for node in folded.nodes] == ["Reshape", "Relu"] * count
         assert folded.value(f"out{count - 1}").fixed == (2, 3)
         assert len(inferred) <= count + 1 and sum(inferred) <= 2 * len(folded.nodes)
+
+
+@pytest.mark.parametrize(
+    ("target", "gone"),
+    [([0, 4, -1], True), ([0, 0, 0], True), ([2, 4, 6], True), ([2, 4, -1], False), ([0, -1, 6], False)],
+)
+def test_reshapes_that_change_nothing(target: list[int], gone: bool) -> None:
+    """With whatever extents come: a batch or a length beside -1 may be another one then."""
+    nodes = [helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Relu", ["r"], ["y"])]
+    model = from_proto(make_model(nodes, {"x": (2, 4, 6)}, ["y"], {"to": np.array(target)}))
+    assert [node.op for node in fold_constants(model).nodes] == (["Relu"] if gone else ["Reshape", "Relu"])
 
 
 def test_what_stays_unknown_ends_the_folding() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -134,9 +134,10 @@ def _empty(value: Value) -> Array | None:
 
 def _does_nothing(known: Model, node: Node, model: Model) -> bool:
     """Identity of a tensor, Cast to the type that it has, and Dropout whose mask nobody reads and that is not
-    for training; slices, pads and expansions that change nothing; a Clip at the ends of the one before.
+    for training; slices, pads, expansions and reshapes that change nothing; a Clip at the ends of the one
+    before.
     known: the values as they are known now; model: who reads them."""
-    if node.op in ("Slice", "Pad", "Expand"):
+    if node.op in ("Slice", "Pad", "Expand", "Reshape"):
         return node.domain in STANDARD and _is_whole(known, node)
     if node.is_a("Clip"):
         return _is_clipped(model.makers.get(node.inputs[0]), node, known.constants)
@@ -162,13 +163,28 @@ def _is_clipped(before: Node | None, node: Node, constants: Mapping[str, Array])
     return all(a is not None and b is not None and np.array_equal(a, b) for a, b in ends)
 
 
+_CHANNELS = 1  # the dimension that weights say
+
+
+def _says_the_same(target: Array | None, shape: Sequence[int]) -> bool:
+    """Whether a constant shape gives back a tensor's own also where other extents come: all that it says are
+    there, or nothing but channels is said."""
+    if target is None:
+        return False
+    said = {i for i, extent in enumerate(target.reshape(-1)) if extent > 0}
+    return len(said) == len(shape) or said <= {_CHANNELS}
+
+
 def _is_whole(known: Model, node: Node) -> bool:
-    """Whether a slice takes all of its input, pads have no width, an expansion makes what is there."""
+    """Whether a slice takes all of its input, pads have no width, an expansion makes what is there, a reshape
+    does so for whatever comes."""
     before, after = known.value(node.inputs[0]).fixed, known.value(node.outputs[0]).fixed
     if before is None or before != after:
         return False
     if node.op == "Expand":
         return True
+    if node.op == "Reshape":
+        return _says_the_same(known.constants.get(node.inputs[1]), before)
     if node.op == "Pad":
         pads = node.attributes.get("pads")
         if pads is None and len(node.inputs) > 1:
