@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
@@ -21,6 +20,7 @@ from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.quality import compared
 from user_layers.quantize.rewrite import Int8, quantise
 from user_layers.quantize.table import Range, Table
+from user_layers.runtime.onnx_session import open_session
 from user_layers.runtime.references import load_net
 from user_layers.toolkit import Toolkit
 
@@ -64,7 +64,7 @@ def qdq(zero: Any = ZERO, high: float = 6.0, layers: int = 3, **changed: Any) ->
 def both(model: onnx.ModelProto, toolkit: Toolkit) -> tuple[Array, Array, Graph]:
     """What onnxruntime makes of random numbers, what the net makes, and the net."""
     x = np.random.default_rng(1).standard_normal((1, 3, SIZE, SIZE)).astype(np.float32)
-    (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (want,) = open_session(model.SerializeToString()).run(None, {"x": x})
     made = Graph.from_onnx(model, toolkit=toolkit)
     made.compile()
     return want, made.run({"x": x})[0], made
@@ -340,7 +340,7 @@ def test_a_bias_is_multiplied_as_well(toolkit: Toolkit, alpha: float) -> None:
     """QGemm's integers of C stand for alpha times the scales of both operands."""
     model = operator("QGemm", [4, 16], [4, 8], (np.float32(0.08), np.uint8(128)), alpha=alpha)
     x = np.random.default_rng(1).standard_normal((4, 16)).astype(np.float32)
-    (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (want,) = open_session(model.SerializeToString()).run(None, {"x": x})
     made = Graph.from_onnx(model, toolkit=toolkit)
     made.compile()
     assert compared(want, made.run({"x": x})[0]).sqnr > 30
@@ -354,7 +354,7 @@ def test_a_softmax_of_another_version(toolkit: Toolkit, opset: int, host: bool) 
     built = build(from_proto(model), "net", toolkit=toolkit)
     assert any(node.op.op == "CPU" or node.cpu is not None for node in built.graph.nodes) == host
     x = np.random.default_rng(1).standard_normal((4, 3, 16)).astype(np.float32)
-    (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (want,) = open_session(model.SerializeToString()).run(None, {"x": x})
     made = Graph.from_onnx(model, toolkit=toolkit)
     made.compile()
     assert compared(want, made.run({"x": x})[0]).sqnr > 30

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
 from onnxruntime.quantization import QuantFormat, quantize_static
@@ -22,6 +21,7 @@ from user_layers.onnx.build import build
 from user_layers.onnx.load import from_proto
 from user_layers.quantize.quality import compared
 from user_layers.runtime import BModelRuntime
+from user_layers.runtime.onnx_session import open_session
 from user_layers.toolkit import Toolkit
 
 TOKENS, CHANNELS, HEADS, GROUPS = 40, 64, 4, 2
@@ -147,7 +147,7 @@ def test_a_decoder_block(toolkit: Toolkit, tmp_path: Path, form: QuantFormat) ->
     assert "EXPAND" not in ops and "CPU" not in ops
     x = sample(99)
     (want,), (theirs,) = (
-        onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x}) for model in (plain, made)
+        open_session(model.SerializeToString()).run(None, {"x": x}) for model in (plain, made)
     )
     with BModelRuntime(toolkit.device) as runtime:
         runtime.load(write(compile_graph(done.graph)))
