@@ -133,7 +133,7 @@ def test_asked_for_and_unknown(toolkit: Toolkit) -> None:
     table = calibrate(net.graph, [{"x": net.x}])
     kept = quantise(net.graph, table, QuantiseOptions(("t3",)))
     (row,) = (row for row in kept.rows if row.op == "TPU_ATTENTION")
-    assert row.output == "t3" and row.reason == "asked for (t3)"
+    assert row.output == "t3" and row.reason == "asked for as 't3'"
     joined = net.graph.nodes[1].inputs[0]
     del table.ranges[joined]  # type: ignore[attr-defined]
     unknown = quantise(net.graph, table)

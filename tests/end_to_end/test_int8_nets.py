@@ -83,13 +83,33 @@ def test_layers_that_stay(toolkit: Toolkit) -> None:
     for name in ("conv1", "r1", "c1"):
         done = quantise(graph, table, QuantiseOptions((name,)))
         (row,) = (row for row in done.rows if row.layer == "conv1")
-        assert row.reason == f"asked for ({name})"
+        assert row.reason == ("asked for" if name == "conv1" else f"asked for as {name!r}")
         assert not any(row.reason for row in done.rows if row.layer in ("conv0", "conv2"))
     left = Table({name: one for name, one in table.ranges.items() if name != "r2"})
     (row,) = (row for row in quantise(graph, left).rows if row.layer == "conv2")
     assert row.reason == "the table has no range of 'r2'"
     with pytest.raises(TpulayerError, match="--fp32 conv3: the net has no layer or tensor of that name"):
         quantise(graph, table, QuantiseOptions(("conv3",)))
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_layers_are_called_as_in_float(toolkit: Toolkit, batch: int) -> None:
+    """The 8-bit layer as the float one, what stands beside it after it; --fp32 takes these names."""
+    graph = Graph.from_onnx(convolutions(batch), toolkit=toolkit)
+    table = table_of(Graph.from_onnx(convolutions(), toolkit=toolkit))
+    convs = ["conv0", "conv1", "conv2"]
+    made = quantise(graph, table).graph
+    names = [node.name for node in made.nodes]
+    first = "conv0" if batch == 1 else "unfold_0"
+    assert names == [f"{first}:quantize", *["unfold_0"][: batch - 1], *convs, "conv2:dequantize"]
+    (stage,) = made.compile(report=True).report
+    assert {*convs} <= {node.name for part in stage.parts for node in part.nodes}
+    names = [node.name for node in quantise(graph, table, QuantiseOptions(("conv1",))).graph.nodes]
+    assert "conv1" in names and not any(name.startswith("conv1:") for name in names)
+    assert {"conv0:dequantize", "conv2:quantize"} <= set(names) and len(set(names)) == len(names)
+    with pytest.raises(TpulayerError, match="no layer") as raised:
+        quantise(graph, table, QuantiseOptions(("conv1:quantize",)))
+    assert "go with NAME" in str(raised.value.hint)
 
 
 def test_layers_that_nothing_needs_are_left_out(toolkit: Toolkit) -> None:

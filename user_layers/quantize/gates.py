@@ -73,4 +73,4 @@ def _gate(state: Rewriting, site: Site, slope: float, summand: float, *, last: b
     window = {"groups": channels, **POINT}
     inputs, values = conv_of(state, replace(site, relu=True), name, found, window)
     output = state.result(site, _ONE, like=source) if last else state.between(site, "gate")
-    return state.layer(site, "TPU_CONV_INT8", inputs, values, output)
+    return state.layer(site, "TPU_CONV_INT8", inputs, values, output, beside=not last)

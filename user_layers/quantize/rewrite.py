@@ -79,7 +79,8 @@ class Rewriting:
     there, and the others are one behind it; plain: names of tensors in fp32 (or in what they were); kept:
     those that the same layers make as before. steps: what tensors that share a scale have got, by the name
     that stands for them. ranges: from the table; tokens: those whose channels are last; together:
-    of all that share a scale. details, short: for the report (report.py), by the layer's name.
+    of all that share a scale. layer_of: the layer of the old graph after which what makes a tensor is named.
+    details, short: for the report (report.py), by the layer's name.
     """
 
     graph: GraphBuilder
@@ -95,6 +96,7 @@ class Rewriting:
     plain: dict[str, str] = field(default_factory=dict)
     kept: set[str] = field(default_factory=set)
     steps: dict[str, Step] = field(default_factory=dict)
+    layer_of: dict[str, str] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
     short: dict[str, int] = field(default_factory=dict)
 
@@ -179,10 +181,18 @@ class Rewriting:
     # ---- writing ----
 
     def layer(
-        self, site: Site, op: str, inputs: Sequence[str], values: Mapping[str, Any], output: str
+        self,
+        site: Site,
+        op: str,
+        inputs: Sequence[str],
+        values: Mapping[str, Any],
+        output: str,
+        *,
+        beside: bool = False,
     ) -> str:
-        """Add a layer that stands for a site. Returns `output`."""
-        self._add(site.node, op, inputs, values, output)
+        """Add a layer that stands for a site and is called as its node is; beside: one that goes with it, as
+        conversions do. Returns `output`."""
+        self._add(site.node, op, inputs, values, output, beside=site.node.name if beside else "")
         return output
 
     def result(self, site: Site, step: Step, name: str | None = None, like: str | None = None) -> str:
@@ -220,16 +230,16 @@ class Rewriting:
             source, step = self.second[name]
             own = self._own(name, step)
             if len(shape) == _TOKENS:
-                self._add(node, "TPU_TURN", [source], _IN_A_ROW, own)
+                self._convert(node, "TPU_TURN", source, _IN_A_ROW, own)
             else:
-                self._add(node, "TPU_TURN", [source], _IN_A_ROW, tokens := self._free(f"{name}:tokens"))
-                self._add(node, "TPU_RESHAPE", [tokens], _view(0, *shape[1:]), own)
+                tokens = self._convert(node, "TPU_TURN", source, _IN_A_ROW, self._free(f"{name}:tokens"))
+                self._convert(node, "TPU_RESHAPE", tokens, _view(0, *shape[1:]), own)
             self.bytes[name] = own, step
         if name not in self.bytes:
             step = self.step_of(name, signed)
             own = self._free(f"{name}:{step.dtype.numpy_name}")
             values = {"dtype": int(step.dtype), "scale": step.scale}
-            self._add(node, "TPU_QUANTIZE", [self.as_plain(node, name)], values, own)
+            self._convert(node, "TPU_QUANTIZE", self.as_plain(node, name), values, own)
             self.bytes[name] = own, step
             self.steps.setdefault(self.group_of.get(name, name), step)
         return self.bytes[name]
@@ -244,15 +254,15 @@ class Rewriting:
             source, step = self.as_bytes(node, name)
             if len(shape) != _TOKENS:
                 tokens = self._free(f"{name}:tokens")
-                self._add(node, "TPU_RESHAPE", [source], _view(0, -1, shape[-1]), tokens)
-                source = tokens
+                source = self._convert(node, "TPU_RESHAPE", source, _view(0, -1, shape[-1]), tokens)
         else:  # integers of one batch cannot become those of another
             step = self.step_of(name)
             tokens, source = self._free(f"{name}:tokens"), self._free(f"{name}:{step.dtype.numpy_name}")
-            self._add(node, "TPU_RESHAPE", [self.as_plain(node, name)], _view(1, -1, shape[-1]), tokens)
-            self._add(node, "TPU_QUANTIZE", [tokens], {"dtype": int(step.dtype), "scale": step.scale}, source)
+            self._convert(node, "TPU_RESHAPE", self.as_plain(node, name), _view(1, -1, shape[-1]), tokens)
+            values = {"dtype": int(step.dtype), "scale": step.scale}
+            self._convert(node, "TPU_QUANTIZE", tokens, values, source)
         own = self.result_second(name, step)
-        self._add(node, "TPU_TURN", [source], _IN_A_ROW, own)
+        self._convert(node, "TPU_TURN", source, _IN_A_ROW, own)
         return own, step
 
     def rescaled(self, site: Site, source: str, own: Step, step: Step, what: str) -> str:
@@ -261,11 +271,14 @@ class Rewriting:
             return source
         m, k = multiplier(own.scale / step.scale)
         values = {"multiplier": m, "rshift": k, "dtype": int(step.dtype), "scale": step.scale}
-        return self.layer(site, "TPU_REQUANTIZE", [source], values, self.between(site, what))
+        return self.layer(site, "TPU_REQUANTIZE", [source], values, self.between(site, what), beside=True)
 
-    def reshaped(self, site: Site, source: str, shape: Sequence[int], output: str) -> str:
-        """Integers in another shape with the same batches."""
-        return self.layer(site, "TPU_RESHAPE", [source], {"dims": len(shape), "shape": shape}, output)
+    def reshaped(
+        self, site: Site, source: str, shape: Sequence[int], output: str, *, beside: bool = False
+    ) -> str:
+        """Integers in another shape with the same batches; beside: as of `layer`."""
+        values = {"dims": len(shape), "shape": shape}
+        return self.layer(site, "TPU_RESHAPE", [source], values, output, beside=beside)
 
     def move(self, site: Site, inputs: Sequence[str], values: Mapping[str, Any], step: Step) -> None:
         """The site's own layer on integers, which keep their step."""
@@ -276,15 +289,15 @@ class Rewriting:
         """The name of a tensor in fp32, or in whatever else the old graph has it."""
         if name not in self.plain and name not in self.bytes and are_rows(self.info(name).shape):
             turned, tokens = self._free(f"{name}:tokens"), self._free(f"{name}:rows")
-            self._add(node, "TPU_TURN", [self.second[name][0]], _IN_A_ROW, turned)
-            self._add(node, "TPU_DEQUANTIZE", [turned], {}, tokens)
-            self._add(node, "TPU_RESHAPE", [tokens], _view(-1, *self.info(name).shape[1:]), name)
-            self.plain[name] = name
+            shape, made = _view(-1, *self.info(name).shape[1:]), self.layer_of.get(name)
+            self._convert(node, "TPU_TURN", self.second[name][0], _IN_A_ROW, turned, made)
+            self._convert(node, "TPU_DEQUANTIZE", turned, {}, tokens, made)
+            self.plain[name] = self._convert(node, "TPU_RESHAPE", tokens, shape, name, made)
         if name not in self.plain:
             source, _ = self.as_bytes(node, name)
             free = name if source != name else self._free(f"{name}:float32")
-            self._add(node, "TPU_DEQUANTIZE", [source], {}, free)
-            self.plain[name] = free
+            made = self.layer_of.get(name)
+            self.plain[name] = self._convert(node, "TPU_DEQUANTIZE", source, {}, free, made)
         return self.plain[name]
 
     def constant(self, site: Site, what: str, array: Any) -> str:
@@ -298,11 +311,36 @@ class Rewriting:
         self.plain.update((name, name) for name in node.outputs)
         self.kept.update(node.outputs)
 
+    def _convert(
+        self,
+        node: LayerNode,
+        op: str,
+        source: str,
+        values: Mapping[str, Any],
+        output: str,
+        beside: str | None = None,
+    ) -> str:
+        """A layer that gives a node one of its tensors in another form; beside: the layer that it is named
+        after, by default the node. Returns `output`."""
+        self._add(node, op, [source], values, output, beside=beside or node.name)
+        return output
+
     def _add(
-        self, node: LayerNode, op: str, inputs: Sequence[str], values: Mapping[str, Any], *outputs: str
+        self,
+        node: LayerNode,
+        op: str,
+        inputs: Sequence[str],
+        values: Mapping[str, Any],
+        *outputs: str,
+        beside: str = "",
     ) -> None:
+        """beside: the layer of the old graph that the new one goes with and is named after; else it has the
+        node's own name. So log, report and --fp32 speak of the layers of the model."""
+        stem = f"{beside}:{op.removeprefix('TPU_').lower()}" if beside else node.name
+        others = {one.name for one in self.net.nodes if beside or one is not node}
+        title = free_name(stem, others, {one.name for one in self.made.nodes})
         with called(node.where):
-            self.made.add_tpu_layer(op, inputs, values or None, outputs)
+            self.made.add_tpu_layer(op, inputs, values or None, outputs, name=title)
 
     def _free(self, stem: str) -> str:
         return free_name(stem, self.net.tensors, self.made.tensor_names)
@@ -351,6 +389,7 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
             state.plain[one.name] = one.name
     rows: list[Row] = []
     for site in sites(net, graph.toolkit):
+        state.layer_of.update((name, site.node.name) for node in site.covered for name in node.outputs)
         reason = _reason(state, site)
         if reason is not None:
             for node in site.covered:
@@ -420,8 +459,8 @@ def _take_over(state: Rewriting, name: str) -> None:
 def _reason(state: Rewriting, site: Site) -> str | None:
     """None: the site is written in integers now."""
     asked = [name for node in site.covered if (name := state.stays(node))]
-    if asked:
-        return f"asked for ({asked[0]})"
+    if asked:  # the layer's own name stands beside the reason
+        return "asked for" if asked[0] == site.node.name else f"asked for as {asked[0]!r}"
     if site.node.cpu is not None:
         return "on the host"
     if any(name in state.graph.statistics for node in site.covered for name in node.outputs):
@@ -450,5 +489,6 @@ def _check_names(net: Net, options: QuantiseOptions) -> None:
         if name not in known:
             raise UsageError(
                 f"--fp32 {name}: the net has no layer or tensor of that name{did_you_mean(name, known)}",
-                hint="names of layers are those of the report, of tensors those of the model",
+                hint="names of layers are those of the report (NAME:quantize and its like go with NAME), of "
+                "tensors those of the model",
             )

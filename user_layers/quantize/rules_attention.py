@@ -109,9 +109,10 @@ def _whole(state: Rewriting, site: Site, name: str, steps: _Steps, what: str) ->
     source, made = state.as_plain(site.node, name), state.between(site, what)
     if steps.channels is None:
         divided = {"value": 1.0 / scale, "binary_op": BINARY["MUL"], "inversed": 0}
-        return state.layer(site, "TPU_CONST_BINARY", [source], divided, made)
+        return state.layer(site, "TPU_CONST_BINARY", [source], divided, made, beside=True)
     factors = state.constant(site, f"{what}:factors", (1.0 / steps.channels).astype(np.float32))
-    return state.layer(site, "TPU_BINARY", [source, factors], {"binary_op": BINARY["MUL"]}, made)
+    product = {"binary_op": BINARY["MUL"]}
+    return state.layer(site, "TPU_BINARY", [source, factors], product, made, beside=True)
 
 
 def _pays(state: Rewriting, site: Site) -> bool:

@@ -47,7 +47,7 @@ def custom(state: Rewriting, site: Site) -> str | None:
             state.bytes[name] = made_as, Step(form.scale, form.dtype is DType.INT8)
             state.learn(name, state.bytes[name][1])
         elif made_as != name:
-            state.plain[name] = state.layer(site, "TPU_COPY", [made_as], {}, name)
+            state.plain[name] = state.layer(site, "TPU_COPY", [made_as], {}, name, beside=True)
         else:
             state.plain[name] = made_as
     return None

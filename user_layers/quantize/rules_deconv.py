@@ -49,9 +49,10 @@ def transposed(state: Rewriting, site: Site) -> str | None:
     cut = any(one.pads[1] < 0 or one.out % stride for one in (h, w))
     name = state.result(site, Step(found.scale, not site.relu))
     whole = state.between(site, "whole") if cut else name
-    state.layer(site, "TPU_DEPTH_TO_SPACE", [made], {"block_h": stride, "block_w": stride, "crd": 0}, whole)
+    blocks = {"block_h": stride, "block_w": stride, "crd": 0}
+    state.layer(site, "TPU_DEPTH_TO_SPACE", [made], blocks, whole, beside=True)
     if cut:
         ends = {"count": 2, "axes": (2, 3), "starts": (0, 0), "ends": tuple(out[2:]), "steps": (1, 1)}
-        state.layer(site, "TPU_SLICE", [whole], ends, name)
+        state.layer(site, "TPU_SLICE", [whole], ends, name, beside=True)
     tell(state, site, own, found)
     return None

@@ -166,7 +166,7 @@ def _write(
     source, given = state.as_bytes(site.node, site.node.inputs[0])
     own = state.info(site.node.inputs[0]).shape
     if own != shape:
-        source = state.reshaped(site, source, shape, state.between(site, "pixels"))
+        source = state.reshaped(site, source, shape, state.between(site, "pixels"), beside=True)
     step = Step(found.scale, not site.relu)
     name = state.result(site, step)
     wide = [key for key in _WINDOW[2:4] if window[key] > WINDOW_STEP_MAX]
@@ -176,11 +176,11 @@ def _write(
     out = state.info(site.output).shape
     if own != shape:
         inner = state.layer(site, "TPU_CONV_INT8", inputs, values, state.between(site, "pixel"))
-        state.reshaped(site, inner, out, name)
+        state.reshaped(site, inner, out, name, beside=True)
     elif wide:  # every other one of its results
         inner = state.layer(site, "TPU_CONV_INT8", inputs, values, state.between(site, "all"))
         chosen = {**POINT, **dict.fromkeys(wide, 2), "dtype": int(step.dtype), "scale": step.scale}
-        state.layer(site, "TPU_POOL_INT8", [inner], chosen, name)
+        state.layer(site, "TPU_POOL_INT8", [inner], chosen, name, beside=True)
     else:
         state.layer(site, "TPU_CONV_INT8", inputs, values, name)
     tell(state, site, given, found)
