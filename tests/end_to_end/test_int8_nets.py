@@ -4,6 +4,7 @@ commands that go with it."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,15 @@ import pytest
 from onnx import helper, numpy_helper
 
 from firmware_sim.errors import TpulayerError
+from firmware_sim.wire import DType
 from tests.support.dask_cluster import cluster
 from tests.support.quantised import Array
 from tests.support.workspaces import tpulayer
 from tpulayer import Graph
-from user_layers.evaluate.search import search
+from user_layers.evaluate.search import Target, search
 from user_layers.onnx.command import CompileOptions, run
-from user_layers.onnx.int8 import int8_of
+from user_layers.onnx.int8 import Record, int8_of, opened
+from user_layers.onnx.load import Source
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.data import Batch
 from user_layers.quantize.quality import compared
@@ -292,8 +295,8 @@ def test_wide_strides(toolkit: Toolkit, stride: tuple[int, int], kept: bool, bat
         assert compared(wanted, results[-1]).sqnr > 27 and np.array_equal(results[0], results[-1])
 
 
-def test_quantised_models(toolkit: Toolkit, tmp_path: Path) -> None:
-    """QDQ with a scale for each channel of the weights, and a range that begins at 0 cuts what is below."""
+def quantised_file(path: Path) -> Path:
+    """A convolution as QDQ, with a scale for each channel of the weights. Returns the path."""
     rng = np.random.default_rng(0)
     w = rng.integers(-127, 128, (8, 3, 3, 3)).astype(np.int8)
     constants = {
@@ -305,7 +308,7 @@ def test_quantised_models(toolkit: Toolkit, tmp_path: Path) -> None:
         make("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
         make("DequantizeLinear", ["xq", "xs", "xz"], ["xd"]),
         make("DequantizeLinear", ["w", "ws", "wz"], ["wd"], axis=0),
-        make("Conv", ["xd", "wd"], ["c"], pads=[1] * 4),
+        make("Conv", ["xd", "wd"], ["c"], pads=[1] * 4, name="conv"),
         make("QuantizeLinear", ["c", "ys", "yz"], ["cq"]),
         make("DequantizeLinear", ["cq", "ys", "yz"], ["y"]),
     ]
@@ -316,16 +319,41 @@ def test_quantised_models(toolkit: Toolkit, tmp_path: Path) -> None:
     tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "g", [x], [y], tensors)
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
-    onnx.save(model, str(tmp_path / "q.onnx"))
+    onnx.save(model, str(path))
+    return path
+
+
+def test_quantised_models(toolkit: Toolkit, tmp_path: Path) -> None:
+    """QDQ with a scale for each channel of the weights, and a range that begins at 0 cuts what is below."""
+    path = quantised_file(tmp_path / "q.onnx")
     lines: list[str] = []
-    assert run(CompileOptions(tmp_path / "q.onnx", tmp_path / "q"), lines.append, toolkit)
+    assert run(CompileOptions(path, tmp_path / "q"), lines.append, toolkit)
     assert any(line.startswith("8 bits: ") and "100.0% of the MACs" in line for line in lines)
     (quality,) = (line for line in lines if line.startswith("y: "))
     assert float(quality.split()[1]) > 30
-    made = Graph.from_onnx(model, toolkit=toolkit)
+    made = Graph.from_onnx(path, toolkit=toolkit)
     assert [n.op.short for n in made.nodes].count("CONV_INT8") == 1
     made.compile()
     assert made.run({"x": samples(2)})[0].min() == 0.0
+
+
+def test_quantised_files_in_parts(toolkit: Toolkit, tmp_path: Path) -> None:
+    """Layers in fp32, integers at the edges and a search, by the scales of the file: with no table."""
+    path = quantised_file(tmp_path / "q.onnx")
+    lines: list[str] = []
+    options = CompileOptions(path, tmp_path / "mixed", int8=int8_of(None, ("conv",)))
+    assert run(options, lines.append, toolkit)
+    assert "fp32: CONV: asked for (conv)" in lines
+    record = Record.read(tmp_path / "mixed/int8.json")  # with which `evaluate` makes the same net again
+    assert record.int8.options.fp32 == ("conv",) and {"x", "c"} <= record.int8.table.ranges.keys()
+    edges = int8_of(None, quant_input=True, quant_output=True)
+    with opened(path, Source.of(path), (), (), toolkit, edges) as built:
+        tensors = built.graph.resolve().tensors
+        assert [tensors[name].dtype for name in ("x", "y")] == [DType.INT8, DType.UINT8]
+        assert built.quantised is not None
+        given = [Batch({"x": samples(2)}, None, 2)]
+        found = search(built.floats, Int8(built.quantised.table), lambda: given, Target(90.0))
+    assert found.fp32 == ("conv",) and found.nothing and found.before > 30
 
 
 def q_operators(nodes: list[onnx.NodeProto], shape: list[int], **constants: Array) -> onnx.ModelProto:
@@ -421,11 +449,73 @@ def test_searching_for_layers(toolkit: Toolkit) -> None:
     """As few as reach the target; none where it is reached; all of them give the float net."""
     graph = Graph.from_onnx(convolutions(), toolkit=toolkit)
     int8, data = Int8(table_of(graph)), samples(4)
-    given = [Batch({"x": data[i : i + 2]}, None, 2) for i in (0, 2)]
-    none = search(graph, int8, given, 20.0)
+
+    def given() -> Iterator[Batch]:
+        yield from (Batch({"x": data[i : i + 2]}, None, 2) for i in (0, 2))
+
+    none = search(graph, int8, given, Target(20.0))
     assert none.fp32 == () and none.before == none.reached >= 20
-    some = search(graph, int8, given, none.before + 1.5)
-    assert 0 < len(some.fp32) < 3 and some.reached >= none.before + 1.5
-    assert set(search(graph, int8, given, 300.0).fp32) == {"conv0", "conv1", "conv2"}
+    target = Target(none.before + 1.5)
+    some = search(graph, int8, given, target)
+    assert 0 < len(some.fp32) < 3 and some.reached >= target.least
+    assert not some.nothing and "warning" not in some.line(target)
+    whole = search(graph, int8, given, Target(300.0))
+    assert set(whole.fp32) == {"conv0", "conv1", "conv2"} and whole.nothing
+    assert "300 dB cannot be reached in 8 bits: no layer that" in whole.line(Target(300.0))
     with pytest.raises(TpulayerError, match="no samples to search with"):
-        search(graph, int8, [], 20.0)
+        search(graph, int8, list, Target(20.0))
+
+
+def test_searching_for_the_same_first_places(toolkit: Toolkit) -> None:
+    """Of two numbers that differ by less than a step of 8 bits the greater one is told apart in fp32 alone;
+    all samples count, behind the fourth batch too."""
+    rng = np.random.default_rng(0)
+    graph = Graph(name="net", toolkit=toolkit)
+    graph.add_input("x", (2, 8))
+    graph.add_const("w", rng.standard_normal((8, 16)).astype(np.float32))
+    graph.add_tpu_layer("TPU_MATMUL", ["x", "w"], {"alpha": 1.0}, ["a"], name="wide")
+    second = rng.standard_normal((16, 1)).astype(np.float32)
+    graph.add_const("v", np.concatenate([second, second * np.float32(1.001)], 1))
+    graph.add_tpu_layer("TPU_MATMUL", ["a", "v"], {"alpha": 1.0}, ["y"], name="near")
+    graph.add_output("y")
+    data = rng.standard_normal((20, 8)).astype(np.float32)
+    int8 = Int8(calibrate(graph, [{"x": data[i : i + 2]} for i in range(0, 20, 2)]))
+
+    def given() -> Iterator[Batch]:
+        yield from (Batch({"x": data[i : i + 2]}, None, 1) for i in range(0, 20, 2))
+
+    target = Target.of("top1:100")
+    found = search(graph, int8, given, target)
+    assert "near" in found.fp32 and found.before < 100 == found.reached and found.samples == 10
+    assert found.line(target).startswith(f"{found.before:.2f} -> 100.00 % same top1 as in float, 10 samples")
+    assert search(graph, int8, given, Target(0.1, True)).fp32 == ()
+    one = Graph(name="net", toolkit=toolkit)
+    one.add_input("x", (2, 8))
+    one.add_const("w", second[:8])
+    one.add_tpu_layer("TPU_MATMUL", ["x", "w"], {"alpha": 1.0}, ["y"])
+    with pytest.raises(TpulayerError, match="has one number for each sample"):
+        search(one, Int8(calibrate(one, [{"x": data[:2]}])), given, target)
+
+
+@pytest.mark.parametrize("word", ["top1:101", "top1:0", "top1:", "top2:50", "nan", "inf", "much", ":30"])
+def test_targets_that_are_none(word: str) -> None:
+    with pytest.raises(TpulayerError, match=f"--search {word}: "):
+        Target.of(word)
+    assert Target.of("30") == Target(30.0) and Target.of("top1:99.5") == Target(99.5, True)
+
+
+def test_nothing_in_8_bits_is_told(toolkit: Toolkit, tmp_path: Path) -> None:
+    """With a table of another net that happens to know one tensor, and where all was asked for."""
+    graph = Graph.from_onnx(convolutions(), toolkit=toolkit)
+    table = table_of(graph)
+    done = quantise(graph, Table({"r1": table.ranges["r1"], "other": table.ranges["r1"]}))
+    told = "ranges are known of 1 of the 4 tensors that layers make (is it a table of another net?)"
+    assert done.nothing and told in done.lines()[1]
+    done = quantise(graph, table, QuantiseOptions(("unfold_0", "conv0", "conv1", "conv2")))
+    assert done.nothing and "for the reasons below" in done.lines()[1]
+    assert not quantise(graph, table).nothing
+    onnx.save(convolutions(), str(tmp_path / "net.onnx"))
+    asked = Int8(table, QuantiseOptions(("unfold_0", "conv0", "conv1", "conv2")))
+    lines: list[str] = []
+    assert run(CompileOptions(tmp_path / "net.onnx", tmp_path / "out", int8=asked), lines.append, toolkit)
+    assert any("dB of signal over the distance (nothing is in 8 bits)" in line for line in lines)

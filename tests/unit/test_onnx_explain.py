@@ -23,6 +23,8 @@ from user_layers.onnx.command import CompileOptions, ExplainOptions, explain_mod
 from user_layers.onnx.explain import Explanation, Gap, explain
 from user_layers.onnx.load import from_proto
 from user_layers.onnx.work import macs
+from user_layers.quantize.rewrite import Int8
+from user_layers.quantize.table import Range, Table
 from user_layers.scaffold.layers import check_name
 from user_layers.toolkit import Toolkit
 
@@ -90,6 +92,23 @@ def test_the_command(
     assert "free dimensions" in capfd.readouterr().err
     assert run_command(["explain", str(tmp_path / "m.onnx"), "--shapes", "x=2x3", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["nodes"]["tpu"] == 1
+
+
+def test_layers_in_8_bits(toolkit: Toolkit, tmp_path: Path) -> None:
+    """Which of a table's net stay in fp32, and why, before anything is compiled."""
+    path = tmp_path / "net.onnx"
+    onnx.save(_model(), path)
+    ranges = {name: Range(-1.0, 1.0, 1.0) for name in ("x", "a")}
+    said: list[str] = []
+    for as_json in (False, True):
+        options = ExplainOptions(path, json=as_json, int8=Int8(Table(ranges)))
+        explain_model(options, path, None, said.append, toolkit)
+    text, found = said[0], json.loads(said[1])["int8"]
+    reasons = {one["layer"]: one["fp32"] for one in found["layers"]}
+    assert reasons["conv"] is None and reasons["dense"] is not None and 0 < found["share"] < 1
+    assert "fp32: MATMUL: " in text and all(line in text for line in found["notes"])
+    explain_model(ExplainOptions(path, json=True), path, None, said.append, toolkit)
+    assert json.loads(said[2])["int8"] is None
 
 
 def test_a_gap_that_not_all_nodes_of_the_operation_have(toolkit: Toolkit) -> None:

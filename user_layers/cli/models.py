@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +21,7 @@ from user_layers.cli.preprocessing import (
 )
 
 if TYPE_CHECKING:
+    from user_layers.evaluate.search import Target
     from user_layers.quantize.pictures import Preprocess, Words
     from user_layers.quantize.rewrite import Int8
 
@@ -41,23 +41,32 @@ Custom = Annotated[
     typer.Option("--map", help="NODE=TPU_OP or NODE=FILE.py:FUNCTION: layers of your own for a node."),
 ]
 
+Table = Annotated[Path | None, typer.Option("--int8", help="A calibration table: the net in 8-bit integers.")]
+Fp32 = Annotated[
+    list[str] | None,
+    typer.Option("--fp32", help="LAYER[,LAYER...] that stay in fp32, by names of layers or tensors."),
+]
+
 
 def explain(
     model: Model,
     weight: Weight = None,
     shapes: Shapes = None,
     custom: Custom = None,
+    int8: Table = None,
+    fp32: Fp32 = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     time_limit: TimeLimit = None,
 ) -> None:
     """Say of a model, without compiling it, which operations run on the TPU and which on the CPU, why, and
-    how to add the layers that are missing."""
+    how to add the layers that are missing; with --int8 also which layers would stay in fp32, and why."""
     from user_layers.formats import in_onnx
     from user_layers.onnx.command import ExplainOptions, explain_model, parse_shapes
 
     for_devices(time_limit)
     proto, source = in_onnx(model, weight=weight, shapes=parse_shapes(shapes or ()))
-    options = ExplainOptions(model, tuple(shapes or ()), tuple(custom or ()), json)
+    asked = _int8(int8, fp32)
+    options = ExplainOptions(model, tuple(shapes or ()), tuple(custom or ()), json, asked)
     explain_model(options, proto, source, typer.echo)
 
 
@@ -86,13 +95,8 @@ def compile(
     layers: Annotated[
         bool, typer.Option("--layers", help="Also write each layer as a net of its own, for `pack`.")
     ] = False,
-    int8: Annotated[
-        Path | None, typer.Option("--int8", help="A calibration table: the net in 8-bit integers.")
-    ] = None,
-    fp32: Annotated[
-        list[str] | None,
-        typer.Option("--fp32", help="LAYER[,LAYER...] that stay in fp32, by names of layers or tensors."),
-    ] = None,
+    int8: Table = None,
+    fp32: Fp32 = None,
     quant_input: Annotated[
         bool, typer.Option("--quant-input", help="Inputs of the net are integers.")
     ] = False,
@@ -103,8 +107,12 @@ def compile(
         bool, typer.Option("--no-equalise", help="Channels keep their sizes before they are quantised.")
     ] = False,
     search: Annotated[
-        float | None,
-        typer.Option("--search", help="DB of signal over noise: keep layers in fp32 until it is reached."),
+        str | None,
+        typer.Option(
+            "--search",
+            help="DB of signal over noise, or top1:PERCENT of the samples as in float: keep layers in fp32 "
+            "until it is reached.",
+        ),
     ] = None,
     data: Annotated[Path | None, typer.Option("--data", help="Samples for --search.")] = None,
     mean: Mean = None,
@@ -141,7 +149,8 @@ def compile(
         mean, scale, pixel_format, resize_dims, keep_aspect_ratio, pad_value, pad_type, channel_format
     )
     proto, source = in_onnx(model, weight=weight, shapes=parse_shapes(shapes or ()))
-    asked = _int8(int8, fp32, quant_input, quant_output, no_equalise, search, data)
+    asked = _int8(int8, fp32, quant_input, quant_output, no_equalise, search)
+    target = _target(search, data)
     pictures = _pictures(words, asked, int8, fuse_preprocess, customization_format)
     if pictures is not None:
         proto, source = with_pictures(proto, source or Source.of(model), pictures)
@@ -168,10 +177,10 @@ def compile(
             progress.done()
             typer.echo(line)
 
-        if asked is not None and search is not None and data is not None:
+        if asked is not None and target is not None and data is not None:
             from user_layers.evaluate.command import searched
 
-            found, line = searched(options, asked, data, search, proto, source, progress.step)
+            found, line = searched(options, asked, data, target, proto, source, progress.step)
             say(line)
             options = replace(options, int8=found)
         return 0 if run(options, say, step=progress.step, goldens=WorkspaceGoldens) else 1
@@ -202,13 +211,12 @@ def _pictures(
 def _int8(
     table: Path | None,
     fp32: list[str] | None,
-    quant_input: bool,
-    quant_output: bool,
-    no_equalise: bool,
-    search: float | None,
-    data: Path | None,
+    quant_input: bool = False,
+    quant_output: bool = False,
+    no_equalise: bool = False,
+    search: str | None = None,
 ) -> Int8 | None:
-    from firmware_sim.errors import UsageError
+    """What of 8-bit integers was said; without a table the model must bring scales of its own."""
     from user_layers.onnx.int8 import int8_of
 
     others = {
@@ -218,10 +226,17 @@ def _int8(
         "--no-equalise": no_equalise,
         "--search": search is not None,
     }
-    for option in (option for option, given in others.items() if given and table is None):
-        raise UsageError(f"{option} without --int8", hint="`tpulayer calibrate` makes the table for it")
+    option = next((option for option, given in others.items() if given), "")
+    if table is None and not option:
+        return None
+    return int8_of(table, fp32 or (), quant_input, quant_output, not no_equalise, option)
+
+
+def _target(search: str | None, data: Path | None) -> Target | None:
+    """What --search shall reach."""
+    from firmware_sim.errors import UsageError
+    from user_layers.evaluate.search import Target
+
     if (search is None) != (data is None):
         raise UsageError("--search and --data go together", hint="--search 30 --data SAMPLES")
-    if search is not None and not math.isfinite(search):
-        raise UsageError(f"--search {search}: expected a number of dB", hint="--search 30")
-    return None if table is None else int8_of(table, fp32 or (), quant_input, quant_output, not no_equalise)
+    return None if search is None else Target.of(search)

@@ -16,9 +16,9 @@ from firmware_sim.suggest import did_you_mean
 from user_layers.cases.hand_out import Where, hand_out
 from user_layers.evaluate.job import Job
 from user_layers.evaluate.score import METRICS, LayerSums, Score
-from user_layers.evaluate.search import search
+from user_layers.evaluate.search import Target, search
 from user_layers.evaluate.work import worker, worker_anywhere
-from user_layers.onnx.int8 import float_graph
+from user_layers.onnx.int8 import opened
 from user_layers.onnx.load import Source
 from user_layers.quantize.data import batches
 from user_layers.quantize.pictures import Preprocess, Words
@@ -144,16 +144,18 @@ def searched(
     options: CompileOptions,
     int8: Int8,
     data: Path,
-    target: float,
+    target: Target,
     proto: Path | onnx.ModelProto,
     source: Source | None,
     step: Callable[[str], None],
 ) -> tuple[Int8, str]:
-    """`compile --search`: what was asked for with the layers that stay in fp32, and a line about it. Errors:
-    those of `search`."""
+    """`compile --search`: what was asked for with the layers that stay in fp32, and what to tell of it.
+    Errors: those of `search`."""
     source = source or Source.of(options.model)
-    with float_graph(proto, source, options.shapes, options.custom) as graph:
-        found = search(graph, int8, batches(data, graph.input_shapes, source.pictures), target, step)
+    with opened(proto, source, options.shapes, options.custom, int8=int8) as built:
+        graph, done = built.floats, built.quantised
+        assert done is not None
+        whole = replace(int8, table=done.table)  # with the ranges of a quantised file
+        found = search(graph, whole, lambda: batches(data, graph.input_shapes, source.pictures), target, step)
     more = replace(int8.options, fp32=(*int8.options.fp32, *found.fp32))
-    kept = f"--fp32 {','.join(found.fp32)}" if found.fp32 else "all layers in 8 bits"
-    return replace(int8, options=more), f"{found.before:.1f} -> {found.reached:.1f} dB: {kept}"
+    return replace(int8, options=more), found.line(target)

@@ -93,6 +93,11 @@ def build(
     model = without_single_letters(model)
     # Behind the marks, too; before the rest, for which 8-bit numbers would be in the way.
     model, ranges, rounded = unquantised(model)
+    if int8 is not None and not (int8.table.ranges or ranges):
+        raise UsageError(
+            f"{int8.asked or '8-bit integers'} without --int8: the model has no 8-bit scales of its own",
+            hint="`tpulayer calibrate` makes the table for it",
+        )
     # Before nodes become part of what is before them.
     folded = {
         node.outputs[0]: (node.inputs[0], _FOLDED[node.op]) for node in model.nodes if node.op in _FOLDED
@@ -142,7 +147,8 @@ def build(
             # Behind all of that: what is rewritten are layers, whatever operations they come from.
             table, options = _asked(int8, ranges, folded)
             written = quantise(graph, table, options)
-            means = with_means(graph, table, written.rows) if int8 is None else None
+            own = int8 is None or not int8.table.ranges
+            means = with_means(graph, table, written.rows) if own else None
             if means is not None:
                 written = quantise(graph, means, options)
             graph = written.graph

@@ -49,12 +49,14 @@ class CompileOptions:
 
 @dataclass(frozen=True)
 class ExplainOptions:
-    """The options of `tpulayer explain`, as those of `CompileOptions`; json: one object."""
+    """The options of `tpulayer explain`, as those of `CompileOptions`; json: one object. int8: what of the
+    net would be in 8-bit integers is said too."""
 
     model: Path
     shapes: Sequence[str] = ()
     custom: Sequence[str] = ()
     json: bool = False
+    int8: Int8 | None = None
 
 
 def parse_shapes(words: Sequence[str], option: str = "--shapes") -> dict[str, tuple[int, ...]]:
@@ -118,7 +120,8 @@ def explain_model(
     """
     source = source or Source.of(options.model)
     model = source.load(read_proto(proto), parse_shapes(options.shapes))
-    built = build(model, source.name, custom=source.mapped(parse_map(options.custom)), toolkit=toolkit)
+    custom = source.mapped(parse_map(options.custom))
+    built = build(model, source.name, custom=custom, toolkit=toolkit, int8=options.int8)
     try:
         found = explain(built)
     finally:

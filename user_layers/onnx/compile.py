@@ -76,7 +76,8 @@ def compile_onnx(
     report: also write what became of every layer: report.txt, report.json, local_memory.svg.
     name: of the net; by default the file's, or that of the ModelProto's graph.
     layers: also write a net for each layer (of the first stage) to the folder layers/, for `tpulayer pack`.
-    int8: a calibration table, and what else is known of the net in 8-bit integers that shall be made; then
+    int8: a calibration table, which may be empty for a quantised model, and what else is known of the net in
+    8-bit integers that shall be made; then
     outputs are told with their distance to onnxruntime's, and none is an error.
     toolkit: where the layers come from, by default the workspace around the current folder; one given stays
     open. log: gets each line that `tpulayer compile` prints. source: what messages call a ModelProto that
@@ -226,7 +227,10 @@ def compile_model(
         if toolkit is None and shared is not None:
             shared.close()
     told = (*head, *lines, *dict.fromkeys(notes))
-    record = None if done is None else Record.of(source, shapes, custom, int8 or Int8(done.table)).text()
+    record = None
+    if done is not None:
+        made = replace(int8, table=done.table) if int8 is not None else Int8(done.table)
+        record = Record.of(source, shapes, custom, made).text()
     return CompiledModel(source.place, combine_stages(nets), data, summary, told, different, apart, record)
 
 

@@ -8,11 +8,13 @@ from shlex import quote
 from typing import Any
 
 from firmware_sim.shown import count
+from user_layers.graph import GraphBuilder
 from user_layers.onnx.build import Built
 from user_layers.onnx.fuse import AFFINE
 from user_layers.onnx.model import DOMAIN, STANDARD, Node, shown
 from user_layers.onnx.precision import described
 from user_layers.onnx.work import macs
+from user_layers.quantize.report import Quantised
 
 _NAMES = 4  # nodes of a gap that the text names
 _MOST = 0.5  # of the multiply-accumulates: more on the CPU is worth a warning
@@ -62,13 +64,15 @@ class Gap:
 @dataclass(frozen=True)
 class Explanation:
     """operations: the model's, folded and fused, those with most to multiply first; gaps: what is on the CPU
-    for a reason of its own, follows: how many nodes are there because of these; notes: what else to know."""
+    for a reason of its own, follows: how many nodes are there because of these; notes: what else to know.
+    quantised: what becomes of the layers where the net is in 8-bit integers."""
 
     operations: tuple[Operation, ...]
     gaps: tuple[Gap, ...]
     follows: int
     parts: int
     notes: tuple[str, ...]
+    quantised: Quantised[GraphBuilder] | None = None
 
     @property
     def tpu(self) -> int:
@@ -123,6 +127,8 @@ class Explanation:
             lines += [f"  a layer of your own: {gap.add_layer}", f"  and then: tpulayer compile {gap.option}"]
         if self.follows:
             lines += ["", f"{count(self.follows, 'node')} on the CPU only because of these"]
+        if self.quantised is not None:
+            lines += ["", *self.quantised.lines()]
         return "\n".join(lines)
 
     def as_json(self, place: str) -> dict[str, Any]:
@@ -137,7 +143,15 @@ class Explanation:
             "operations": [dict(vars(one)) for one in self.operations],
             "gaps": [{**vars(gap), "add_layer": gap.add_layer, "compile": gap.option} for gap in self.gaps],
             "follows": self.follows,
+            "int8": None if self.quantised is None else self._int8(self.quantised),
         }
+
+    @staticmethod
+    def _int8(done: Quantised[GraphBuilder]) -> dict[str, Any]:
+        layers = [
+            {"layer": r.layer, "operation": r.op, "output": r.output, "fp32": r.reason} for r in done.rows
+        ]
+        return {"share": done.share, "notes": done.lines(), "layers": layers}
 
 
 def _is_made(node: Node) -> bool:
@@ -174,7 +188,7 @@ def explain(built: Built) -> Explanation:
     missing = sorted(gaps.values(), key=lambda gap: (-gap.macs, -len(gap.nodes)))
     parts = sum(part.on_cpu for part in built.parts)
     notes = described(built.narrow)
-    return Explanation(tuple(rows), tuple(missing), follows, parts, tuple(notes))
+    return Explanation(tuple(rows), tuple(missing), follows, parts, tuple(notes), built.quantised)
 
 
 def _operation(node: Node) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.shown import count
 from user_layers.net.nodes import called
-from user_layers.onnx.build import build
+from user_layers.onnx.build import Built, build
 from user_layers.onnx.custom import parse_map
 from user_layers.onnx.load import Source, read_proto
 from user_layers.quantize.calibrate import calibrate
@@ -34,7 +34,6 @@ from user_layers.toolkit import Toolkit
 if TYPE_CHECKING:
     import onnx
 
-    from user_layers.graph import GraphBuilder
     from user_layers.onnx.compile import Shapes
 
 
@@ -57,11 +56,18 @@ class CalibrateOptions:
 
 
 def int8_of(
-    table: Path, fp32: Sequence[str], quant_input: bool, quant_output: bool, equalise: bool = True
+    table: Path | None,
+    fp32: Sequence[str] = (),
+    quant_input: bool = False,
+    quant_output: bool = False,
+    equalise: bool = True,
+    asked: str = "",
 ) -> Int8:
-    """By the command's words; --fp32 takes several names with commas between. Errors: as of `read_table`."""
+    """By the command's words; --fp32 takes several names with commas between. Without a table the model must
+    be a quantised one; asked: the option that wants this. Errors: as of `read_table`."""
     names = [name for words in fp32 for name in words.split(",") if name]
-    return Int8(read_table(table), QuantiseOptions(tuple(names), quant_input, quant_output, equalise))
+    options = QuantiseOptions(tuple(names), quant_input, quant_output, equalise)
+    return Int8(Table({}) if table is None else read_table(table), options, asked)
 
 
 @dataclass(frozen=True)
@@ -137,15 +143,17 @@ class Record:
 
 
 @contextmanager
-def float_graph(
+def opened(
     proto: Path | onnx.ModelProto,
     source: Source,
     shapes: Sequence[str],
     custom: Sequence[str],
     toolkit: Toolkit | None = None,
-) -> Iterator[GraphBuilder]:
-    """The graph of a model in float, also of one that is quantised; shapes, custom: as of CompileOptions. It
-    is closed at the end, but for a toolkit that was given. Errors: those of `graph_from_onnx`."""
+    int8: Int8 | None = None,
+) -> Iterator[Built]:
+    """The graph of a model in float, also of one that is quantised, or with `int8` in integers; shapes,
+    custom: as of CompileOptions. It is closed at the end, but for a toolkit that was given. Errors: those of
+    `graph_from_onnx`."""
     from user_layers.onnx.command import parse_shapes
 
     model = source.load(read_proto(proto), parse_shapes(shapes))
@@ -153,7 +161,8 @@ def float_graph(
     try:
         with called(source.short):
             targets = source.mapped(parse_map(custom))
-            yield build(model, source.name, custom=targets, toolkit=own, integers=False).graph
+            integers = int8 is not None
+            yield build(model, source.name, custom=targets, toolkit=own, int8=int8, integers=integers)
     finally:
         if toolkit is None:
             own.close()
@@ -172,7 +181,8 @@ def run_calibrate(
     source = source or Source.of(options.model)
     step(f"reading {source.short}")
     samples = 0
-    with float_graph(proto, source, options.shapes, options.custom, toolkit) as graph:
+    with opened(proto, source, options.shapes, options.custom, toolkit) as built:
+        graph = built.graph
 
         def given() -> Iterator[Mapping[str, Any]]:
             nonlocal samples

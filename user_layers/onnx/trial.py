@@ -129,7 +129,8 @@ def compared(
     if done is not None:
         zeros = [_zero_point(wide, name) for name in names]
         pairs = [[one - zero for one in two] for zero, *two in zip(zeros, want, mine, strict=True)]
-        return [quality(name, *two) for name, two in zip(names, pairs, strict=True)] + told, []
+        none = done.nothing
+        return [quality(name, *two, nothing=none) for name, two in zip(names, pairs, strict=True)] + told, []
     for found, value, wanted in zip(compare(names, mine, want), outputs, want, strict=True):
         wrong = found.relative > tolerance(value.dtype)
         verdict = "DIFFERS from" if wrong else "equals"

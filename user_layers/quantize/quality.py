@@ -82,8 +82,9 @@ def compared(want: Array, got: Array) -> Sums:
     return sums
 
 
-def line(name: str, want: Array, got: Array) -> str:
-    """For the log."""
+def line(name: str, want: Array, got: Array, *, nothing: bool = False) -> str:
+    """For the log. nothing: the net that made it has no layer in 8 bits."""
     sums = compared(want, got)
-    far = f"{sums.sqnr:.1f} dB of signal over what 8 bits add"
+    added = "the distance (nothing is in 8 bits)" if nothing else "what 8 bits add"
+    far = f"{sums.sqnr:.1f} dB of signal over {added}"
     return f"{name}: {far}, cosine {sums.cosine:.6f}{sums.left_out}"

@@ -75,6 +75,22 @@ class Quantised(Generic[G]):
         whole = sum(row.macs for row in self.rows)
         return sum(row.macs for row in self.rows if row.reason is None) / whole if whole else 0.0
 
+    @property
+    def nothing(self) -> bool:
+        """Whether no layer is in 8 bits."""
+        return all(row.reason is not None for row in self.rows)
+
+    def _nothing(self) -> str:
+        """That this is so, and what to do where the table is the reason."""
+        made = [row.output for row in self.rows]
+        known = len(self.table.for_tensors(made).ranges.keys() & made)
+        if known == len(made):
+            return "warning: nothing is in 8 bits: each layer stays in fp32, for the reasons below"
+        return (
+            f"warning: nothing is in 8 bits: ranges are known of {known} of the {count(len(made), 'tensor')} "
+            "that layers make (is it a table of another net?); `tpulayer calibrate` makes one of this model"
+        )
+
     def fed(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Inputs of the float net as this one takes them: those in integers divided by their scale, rounded
         to the nearest (ties to even) and limited to the type."""
@@ -109,7 +125,8 @@ class Quantised(Generic[G]):
         reasons: dict[str, list[str]] = {}
         for row in left:
             reasons.setdefault(f"{row.op.removeprefix('TPU_')}: {row.reason}", []).append(row.layer)
-        notes = [self.note] if self.note else []
+        notes = [self._nothing()] if self.nothing else []
+        notes += [self.note] if self.note else []
         short = [row for row in self.rows if row.short]
         means = any(one.mean for one in self.table.ranges.values())
         if short and (not means or MEANS in self.table.about):

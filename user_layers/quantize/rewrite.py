@@ -65,10 +65,12 @@ class QuantiseOptions:
 
 @dataclass(frozen=True)
 class Int8:
-    """A net that shall be in integers: the ranges of its tensors and what else is known."""
+    """A net that shall be in integers: the ranges of its tensors, which a quantised model may bring itself,
+    and what else is known. asked: the command's option that wants it where there is no table."""
 
     table: Table
     options: QuantiseOptions = field(default_factory=QuantiseOptions)
+    asked: str = ""
 
 
 @dataclass
