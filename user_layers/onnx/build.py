@@ -42,7 +42,7 @@ class Built:
     narrow: types and roundings of the model in place of which it computes in float32. varying: the largest
     shapes of outputs whose shapes are known only when a net has run. own: the layers of the user's nodes, by
     the node's first output, as `floats` has them: the graph as it was in float. quantised: what became of it
-    where `graph` is in integers."""
+    where `graph` is in integers; int8: what makes the same of this model with other shapes."""
 
     graph: GraphBuilder
     floats: GraphBuilder
@@ -55,6 +55,7 @@ class Built:
     varying: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     own: Mapping[str, OwnLayers] = field(default_factory=dict)
     quantised: Quantised[GraphBuilder] | None = None
+    int8: Int8 | None = None
 
     @property
     def on_cpu(self) -> list[str]:
@@ -142,16 +143,16 @@ def build(
         inputs = _used_inputs(survey.model, parts, wanted)
         # Last: layers and parts on the CPU, with the outputs named.
         lowering = _lower(survey, parts, inputs, wanted, functions, varying, new_graph)
-        graph, done, written = lowering.graph, survey.model, None
+        graph, done, written, made_with = lowering.graph, survey.model, None, None
         if integers and (int8 is not None or ranges):
             # Behind all of that: what is rewritten are layers, whatever operations they come from.
             table, options = _asked(int8, ranges, folded)
-            written = quantise(graph, table, options)
+            written = quantise(graph, table, options, int8.choices if int8 is not None else None)
             own = int8 is None or not int8.table.ranges
             means = with_means(graph, table, written.rows) if own else None
             if means is not None:
                 written = quantise(graph, means, options)
-            graph = written.graph
+            graph, made_with = written.graph, Int8(written.table, options, choices=written.choices)
     except BaseException:
         if toolkit is None:
             opened.close()
@@ -168,6 +169,7 @@ def build(
         varying,
         lowering.own,
         written,
+        made_with,
     )
 
 

@@ -2,7 +2,8 @@
 
 Converters write what follows from shapes into parameters and constants: pads that keep the size, positions
 to gather, shapes that are expanded to. The graph of the same model with smaller inputs shows whether one did:
-then it is another graph, and the compiled one would compute something else for such inputs.
+then it is another graph, and the compiled one would compute something else for such inputs. Of a net in
+integers that graph is in integers too, of the same table, and 8 bits or not as there, whatever is faster.
 """
 
 from __future__ import annotations
@@ -100,7 +101,15 @@ def fixed_extents_of(
     graph = built.graph
 
     def smaller(given: Shapes) -> GraphBuilder:
-        return build(read(given), graph.name, custom=custom, toolkit=graph.toolkit, cpu=cpu).graph
+        return build(
+            read(given),
+            graph.name,
+            custom=custom,
+            toolkit=graph.toolkit,
+            cpu=cpu,
+            int8=built.int8,
+            integers=built.quantised is not None,
+        ).graph
 
     return fixed_extents(graph, shapes, smaller, built.layers)
 

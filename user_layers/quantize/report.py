@@ -57,7 +57,8 @@ class Quantised(Generic[G]):
     """A graph in integers. rows: of the float net's layers; table: what it was made with, by the names of
     the float net's tensors; integers: of those of them that are integers here their names and scales;
     second: those of these that have their channels, which are last in the float net, second here; factors:
-    what channels (dimension 1) of some are divided by here; note: for the log, or nothing."""
+    what channels (dimension 1) of some are divided by here; note: for the log, or nothing; choices: as of
+    `Rewriting`."""
 
     graph: G
     rows: Sequence[Row]
@@ -66,6 +67,7 @@ class Quantised(Generic[G]):
     second: frozenset[str] = frozenset()
     factors: Mapping[str, Array] = field(default_factory=dict)
     note: str = ""
+    choices: Mapping[str, bool] = field(default_factory=dict)
 
     __repr__ = brief
 

@@ -66,11 +66,13 @@ class QuantiseOptions:
 @dataclass(frozen=True)
 class Int8:
     """A net that shall be in integers: the ranges of its tensors, which a quantised model may bring itself,
-    and what else is known. asked: the command's option that wants it where there is no table."""
+    and what else is known. asked: the command's option that wants it where there is no table. choices: those
+    of a net for larger inputs, as of `Rewriting`, which this one shall be like."""
 
     table: Table
     options: QuantiseOptions = field(default_factory=QuantiseOptions)
     asked: str = ""
+    choices: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass
@@ -82,7 +84,8 @@ class Rewriting:
     those that the same layers make as before. steps: what tensors that share a scale have got, by the name
     that stands for them. ranges: from the table; tokens: those whose channels are last; together:
     of all that share a scale. layer_of: the layer of the old graph after which what makes a tensor is named.
-    details, short: for the report (report.py), by the layer's name.
+    details, short: for the report (report.py), by the layer's name. choices: whether 8 bits are faster, by the
+    names of layers that asked.
     """
 
     graph: GraphBuilder
@@ -101,6 +104,7 @@ class Rewriting:
     layer_of: dict[str, str] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
     short: dict[str, int] = field(default_factory=dict)
+    choices: dict[str, bool] = field(default_factory=dict)
 
     # ---- looking ----
 
@@ -111,6 +115,12 @@ class Rewriting:
     def stays(self, node: LayerNode) -> str | None:
         """The name by which the user keeps a node in fp32."""
         return next((n for n in (node.name, *node.outputs) if n in self.options.fp32), None)
+
+    def pays(self, node: LayerNode, faster: Callable[[], bool]) -> bool:
+        """Whether 8 bits are faster for a node; it stays so where inputs become smaller."""
+        if node.name not in self.choices:
+            self.choices[node.name] = faster()
+        return self.choices[node.name]
 
     def missing(self, *names: str) -> str | None:
         """Why these tensors cannot be integers: nobody knows their range."""
@@ -348,8 +358,14 @@ class Rewriting:
         return free_name(stem, self.net.tensors, self.made.tensor_names)
 
 
-def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions()) -> Quantised[G]:
+def quantise(
+    graph: G,
+    table: Table,
+    options: QuantiseOptions = QuantiseOptions(),
+    choices: Mapping[str, bool] | None = None,
+) -> Quantised[G]:
     """The graph in 8-bit integers, as far as its layers can; inputs and outputs keep names and order.
+    choices: as of `Int8`.
 
     Errors: UsageError for layers to be left in fp32 that the graph does not have, or a table of another
     graph; CompileError of shape functions.
@@ -382,7 +398,9 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
     group_of, together = tied(net, known, graph.toolkit)
     made = type(graph)(graph.chip, graph.name, toolkit=graph.toolkit)
     tokens = channels_last(net.nodes, net.tensors, graph.toolkit)
-    state = Rewriting(graph, net, made, known, options, tokens, group_of, together)
+    state = Rewriting(
+        graph, net, made, known, options, tokens, group_of, together, choices=dict(choices or {})
+    )
     for tensor in graph.tensors.values():
         _take_over(state, tensor.name)
     for one in net.tensors.values():
@@ -406,7 +424,7 @@ def quantise(graph: G, table: Table, options: QuantiseOptions = QuantiseOptions(
             made.add_output(state.as_plain(last, name))
     second = frozenset(state.second.keys() - state.bytes.keys())
     integers = {name: (own, step.scale) for name, (own, step) in (state.second | state.bytes).items()}
-    return Quantised(made, tuple(rows), table, integers, second, even.factors, even.note)
+    return Quantised(made, tuple(rows), table, integers, second, even.factors, even.note, state.choices)
 
 
 def are_rows(shape: Sequence[int]) -> bool:

@@ -48,7 +48,7 @@ def attention(state: Rewriting, site: Site) -> str | None:
     kept = state.range_of(site.output)
     if kept is not None and kept.attention < LEAST:
         return f"weights of 8 bits would keep {kept.attention:.0f} dB of its result"
-    if not _pays(state, site):
+    if not state.pays(site.node, lambda: _pays(state, site)):
         return "slower in 8 bits than in fp32"
     steps = {
         name: _steps(state, values, name, [i for i, one in enumerate(operands) if one == name])

@@ -38,7 +38,7 @@ def product(state: Rewriting, site: Site) -> str | None:
         return "a product of several matrices" if weights.ndim != 2 else "a left matrix that is transposed"
     weights = weights if site.values["trans_b"] else weights.T
     weights = weights * (site.values["alpha"] or 1.0)
-    if _tokens_pay(state, site, weights.shape):
+    if state.pays(site.node, lambda: _tokens_pay(state, site, weights.shape)):
         return _of_tokens(state, site, weights)
     if len(state.info(left).shape) != 2:
         return "slower in 8 bits than in fp32 with conversions beside it"
