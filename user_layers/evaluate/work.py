@@ -45,9 +45,10 @@ class Worker:
         try:
             own = job.record.int8
             given = job.graph(self._toolkit)
-            self.graph = with_ranges(given, own.table)
             self._done = quantise(given, own.table, own.options)
             self._tensors = self._done.graph.resolve().tensors
+            # Layers of the user's that take integers get them cut where those of the other net are.
+            self.graph = with_ranges(given.with_scales(self._done.scales()), own.table)
             self._metric: Metric | None = load_function(metric, "--metric") if metric else None
             self._float = load_net(compile_graph(self.graph), self._toolkit)
             self._integers = BModelRuntime(self._toolkit.device)

@@ -2,8 +2,9 @@
 
 Such a node gets what onnxruntime made for it. Its layers compute alone; where a layer has a golden function
 (that of its test), that function's result goes on to the rest of the model, and the layer's is compared with
-it. A layer that takes integers gets them in a scale for these very numbers, and is taken as it computes. A
-node that is mapped was an operation of ONNX's: onnxruntime's own result for it is told too.
+it. A layer that takes integers gets them in a scale for these very numbers, and is taken as it computes; in
+a net in integers it gets them as it does there, and so does its golden function. A node that is mapped was an
+operation of ONNX's: onnxruntime's own result for it is told too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from user_layers.onnx.check import compare
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value
 from user_layers.onnx.proto import part_proto, serialized
 from user_layers.onnx.types import from_net, to_net
+from user_layers.quantize.report import in_float, in_integers
 from user_layers.runtime.references import run_net
 from user_layers.workspace import Workspace
 
@@ -95,6 +97,13 @@ class _Beside:
         # A shape depends on no scale.
         self._graph = built.floats.with_scales(_scales(built.floats, lambda name: 1.0))
         self._net: Net = self._graph.resolve()
+        self._done = built.quantised
+        self._layers: Mapping[
+            str, LayerNode
+        ] = {}  # of the net in integers that are the user's, by their names
+        if self._done is not None:
+            self._layers = {one.name: one for one in self._done.graph.nodes if not one.op.is_builtin}
+            self._integers: Net = self._done.graph.resolve()
         self._witness = Witness()
 
     def run(self) -> tuple[list[Array], Witness]:
@@ -138,7 +147,8 @@ class _Beside:
         model = replace(self._model, values={**self._model.values, **given})
         proto = part_proto(model, nodes, inputs, outputs)
         try:
-            found = run_model(serialized(proto, "the model"), {name: self._values[name] for name in inputs})
+            feeds = {name: self._values[name] for name in inputs}
+            found = run_model(serialized(proto, "the model"), feeds, plain=self._done is not None)
         except ModelError as error:
             raise CompileError(
                 f"onnxruntime does not run the model behind the layers of your own: {error.message}",
@@ -156,6 +166,9 @@ class _Beside:
             known[tensor] = to_net(self._value(name), self._model.value(name))
         for layer in graph.nodes[made.first : made.last]:
             arrays = [known[n] if n in known else self._constant(n) for n in layer.inputs]
+            if (made_there := self._in_the_net(layer, arrays)) is not None:
+                known.update(zip(layer.outputs, made_there, strict=True))
+                continue
             one = graph.part(layer.name, [layer], layer.outputs, self._net)
             one.scales = _scales(one, lambda name: float(np.abs(known[name]).max(initial=0.0)) / 127 or 1.0)
             net = one.resolve()
@@ -164,14 +177,31 @@ class _Beside:
             )
             if len(net.nodes) > 1:  # with conversions in front of it
                 self._witness.integers[layer.op.op] = self._witness.integers.get(layer.op.op, 0) + 1
-                made_of = [net.tensors[name].scale for name in layer.outputs]
-                judged = [_values(y, scale) for y, scale in zip(got, made_of, strict=True)]
+                judged = self._numbers(got, layer, net)
             else:
                 judged = self._judged(layer, arrays, got)
             known.update(zip(layer.outputs, judged, strict=True))
         found = {name: from_net(known[name], self._model.value(name)) for name in node.makes if name in known}
         self._beside_original(node, found)
         return found
+
+    def _in_the_net(self, layer: LayerNode, arrays: list[Array]) -> list[Array] | None:
+        """What goes on behind a layer that takes integers in the net in integers: of those that it would get
+        there. None for any other."""
+        one = self._layers.get(layer.name)
+        forms = [self._integers.tensors[name].format for name in one.inputs] if one is not None else []
+        if self._done is None or one is None or not any(form.quantised for form in forms):
+            return None
+        given = [in_integers(x, form) if form.quantised else x for x, form in zip(arrays, forms, strict=True)]
+        part = self._done.graph.part(one.name, [one], one.outputs, self._integers)
+        fed = {name: x for name, x in zip(one.inputs, given, strict=True) if name in part.inputs}
+        got = run_net(compile_graph(part, opt=0), part.toolkit, fed)
+        return self._numbers(self._judged(one, given, got), one, self._integers)
+
+    def _numbers(self, arrays: Sequence[Array], layer: LayerNode, net: Net) -> list[Array]:
+        """What a layer's results in a net stand for."""
+        forms = [net.tensors[name].format for name in layer.outputs]
+        return [in_float(array, form) for array, form in zip(arrays, forms, strict=True)]
 
     def _constant(self, name: str) -> Array:
         tensor = self._graph.tensors[name]
@@ -214,8 +244,3 @@ def _scales(graph: GraphBuilder, scale_of: Callable[[str], float]) -> dict[str, 
     given = graph.tensors
     floats = [n for n in read if n not in given or (given[n].data is None and given[n].dtype is DType.FP32)]
     return {name: scale_of(name) for name in floats}
-
-
-def _values(made: Array, scale: float) -> Array:
-    """What integers in this scale stand for; 0: the numbers themselves."""
-    return made.astype(np.float32) * np.float32(scale) if scale else made

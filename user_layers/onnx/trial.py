@@ -95,10 +95,9 @@ def compared(
     if drawn := random_nodes(model):
         training = " (exported for training?)" if any(node.is_a("Dropout") for node in drawn) else ""
         return [f"not compared: {drawn[0].title} makes random numbers{training}"], []
-    # onnxruntime has an operation of its own for what is mapped: of integers that is the measure.
-    wide = model
-    if done is None or built.narrow:
-        wide = in_float32(unquantised(mark_mapped(model, dict.fromkeys(custom)))[0])
+    wide = mark_mapped(model, dict.fromkeys(custom))
+    if done is None or built.narrow:  # of integers the file's own rounding is the measure
+        wide = in_float32(unquantised(wide)[0])
     names = [value.name for value in wide.outputs]
     told: list[str] = []
     different: list[str] = []
@@ -129,8 +128,8 @@ def compared(
     if done is not None:
         zeros = [_zero_point(wide, name) for name in names]
         pairs = [[one - zero for one in two] for zero, *two in zip(zeros, want, mine, strict=True)]
-        none = done.nothing
-        return [quality(name, *two, nothing=none) for name, two in zip(names, pairs, strict=True)] + told, []
+        made = [quality(name, *two, nothing=done.nothing) for name, two in zip(names, pairs, strict=True)]
+        return made + told, different
     for found, value, wanted in zip(compare(names, mine, want), outputs, want, strict=True):
         wrong = found.relative > tolerance(value.dtype)
         verdict = "DIFFERS from" if wrong else "equals"

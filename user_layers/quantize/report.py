@@ -100,10 +100,17 @@ class Quantised(Generic[G]):
         for name in self.graph.inputs:
             tensor = self.graph.tensors[name]
             if tensor.scale and name in found and found[name].dtype == np.float32:
-                ends = np.iinfo(tensor.dtype.numpy_name)
-                steps = np.rint(found[name].astype(np.float64) / tensor.scale)
-                found[name] = np.clip(steps, ends.min, ends.max).astype(tensor.dtype.numpy_name)
+                found[name] = in_integers(found[name], tensor.format)
         return found
+
+    def scales(self) -> dict[str, float]:
+        """Scales with which int8 ends where this net's integers do, by the float net's names of tensors: for
+        layers that take integers of it while it is in float."""
+        tensors = self.graph.resolve().tensors
+        largest = {
+            name: np.iinfo(tensors[own].dtype.numpy_name).max for name, (own, _) in self.integers.items()
+        }
+        return {name: scale * largest[name] / 127 for name, (_, scale) in self.integers.items()}
 
     def given(self, outputs: Sequence[Array]) -> list[Array]:
         """Outputs of this net as those of the float one: integers times their scale."""
@@ -141,6 +148,14 @@ class Quantised(Generic[G]):
                 "that `tpulayer calibrate` finds make up for most"
             )
         return [head, *notes, *(f"fp32: {what} ({some(names)})" for what, names in reasons.items())]
+
+
+def in_integers(array: Array, form: Format) -> Array:
+    """Numbers as integers that stand for them, the nearest (ties to even) within the type."""
+    ends = np.iinfo(form.dtype.numpy_name)
+    steps = np.rint(array.astype(np.float64) / form.scale)
+    found: Array = np.clip(steps, ends.min, ends.max).astype(form.dtype.numpy_name)
+    return found
 
 
 def in_float(array: Array, form: Format) -> Array:

@@ -84,8 +84,8 @@ class Rewriting:
     those that the same layers make as before. steps: what tensors that share a scale have got, by the name
     that stands for them. ranges: from the table; tokens: those whose channels are last; together:
     of all that share a scale. layer_of: the layer of the old graph after which what makes a tensor is named.
-    details, short: for the report (report.py), by the layer's name. choices: whether 8 bits are faster, by the
-    names of layers that asked.
+    details, short: for the report (report.py), by the layer's name. choices: whether 8 bits are faster, by
+    the names of layers that asked.
     """
 
     graph: GraphBuilder
