@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from user_layers.onnx.int8 import Record, int8_of, opened
 from user_layers.onnx.load import Source
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.data import Batch
-from user_layers.quantize.quality import compared
+from user_layers.quantize.quality import compared, useless
 from user_layers.quantize.rewrite import Int8, QuantiseOptions, quantise
 from user_layers.quantize.table import Range, Table
 from user_layers.runtime.onnx_session import open_session
@@ -113,6 +114,34 @@ def test_layers_are_called_as_in_float(toolkit: Toolkit, batch: int) -> None:
     with pytest.raises(TpulayerError, match="no layer") as raised:
         quantise(graph, table, QuantiseOptions(("conv1:quantize",)))
     assert "go with NAME" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "what"), [(1e20, "few integers or none stand for them"), (1e-20, "all is cut")]
+)
+def test_thresholds_that_are_none(threshold: float, what: str, toolkit: Toolkit, tmp_path: Path) -> None:
+    """One that is far from its own line's values is told with the tensor's name, and a net that is noise."""
+    graph = Graph.from_onnx(convolutions(), toolkit=toolkit)
+    ranges = dict(table_of(graph).ranges)
+    assert not any("warning" in line for line in quantise(graph, Table(ranges)).lines())
+    ranges |= {name: replace(ranges[name], threshold=threshold) for name in ("r0", "r1")}
+    onnx.save(convolutions(), str(tmp_path / "m.onnx"))
+    lines: list[str] = []
+    options = CompileOptions(tmp_path / "m.onnx", tmp_path / "net", int8=Int8(Table(ranges)), report=True)
+    assert run(options, lines.append, toolkit)
+    (told,) = (line for line in lines if line.startswith("warning: the table's threshold"))
+    assert f"threshold of 'r0' is {threshold:g}, and its values reach " in told and what in told
+    assert "(and 1 more: r1)" in told
+    assert "warning: the table's threshold of 'r0'" in (tmp_path / "net" / "report.txt").read_text()
+    assert any(line.startswith("warning: the net is of no use: noise is most of r2 (") for line in lines)
+
+
+def test_outputs_that_are_noise() -> None:
+    rng = np.random.default_rng(0)
+    want, other = rng.standard_normal((2, 1000))
+    assert useless({"y": (want, want + other / 10), "z": (want, want)}) == []
+    (line,) = useless({"y": (want, want + other), "z": (want, want)})
+    assert "noise is most of y (" in line and "--fp32" in line
 
 
 def test_layers_that_nothing_needs_are_left_out(toolkit: Toolkit) -> None:

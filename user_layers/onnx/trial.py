@@ -22,6 +22,7 @@ from user_layers.onnx.spectra import has_spectra, write_spectra
 from user_layers.onnx.types import from_net, to_net
 from user_layers.onnx.unrounded import unquantised
 from user_layers.quantize.quality import line as quality
+from user_layers.quantize.quality import useless
 from user_layers.quantize.report import Quantised
 from user_layers.quantize.table import Range
 from user_layers.runtime.references import run_net
@@ -128,8 +129,9 @@ def compared(
     if done is not None:
         zeros = [_zero_point(wide, name) for name in names]
         pairs = [[one - zero for one in two] for zero, *two in zip(zeros, want, mine, strict=True)]
-        made = [quality(name, *two, nothing=done.nothing) for name, two in zip(names, pairs, strict=True)]
-        return made + told, different
+        none = done.nothing
+        lines = [quality(name, *two, nothing=none) for name, two in zip(names, pairs, strict=True)]
+        return lines + told + useless(dict(zip(names, pairs, strict=True))), different
     for found, value, wanted in zip(compare(names, mine, want), outputs, want, strict=True):
         wrong = found.relative > tolerance(value.dtype)
         verdict = "DIFFERS from" if wrong else "equals"

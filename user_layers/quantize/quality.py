@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.shown import count
+from user_layers.quantize.report import some
 
 Array = npt.NDArray[np.generic]
+_USELESS = 3.0  # dB: half as much noise as signal
 
 
 @dataclass
@@ -88,3 +91,18 @@ def line(name: str, want: Array, got: Array, *, nothing: bool = False) -> str:
     added = "the distance (nothing is in 8 bits)" if nothing else "what 8 bits add"
     far = f"{sums.sqnr:.1f} dB of signal over {added}"
     return f"{name}: {far}, cosine {sums.cosine:.6f}{sums.left_out}"
+
+
+def useless(outputs: Mapping[str, Sequence[Array]]) -> list[str]:
+    """For the log, a warning where 8 bits leave next to nothing of outputs: what was wanted and what came, by
+    names."""
+    found = {name: compared(*two).sqnr for name, two in outputs.items()}
+    lost = [name for name, sqnr in found.items() if sqnr < _USELESS]
+    if not lost:
+        return []
+    least = min(found[name] for name in lost)
+    return [
+        f"warning: the net is of no use: noise is most of {some(lost)} ({least:.1f} dB); calibrate with data "
+        "like the net's own, see where the noise comes from (`tpulayer evaluate DIR --data DATA --layers`), "
+        "and leave such layers in fp32 (--fp32, --search)"
+    ]

@@ -135,7 +135,7 @@ class Quantised(Generic[G]):
         for row in left:
             reasons.setdefault(f"{row.op.removeprefix('TPU_')}: {row.reason}", []).append(row.layer)
         notes = [self._nothing()] if self.nothing else []
-        notes += [self.note] if self.note else []
+        notes += [*self._doubts(), *([self.note] if self.note else [])]
         short = [row for row in self.rows if row.short]
         means = any(one.mean for one in self.table.ranges.values())
         if short and (not means or MEANS in self.table.about):
@@ -148,6 +148,20 @@ class Quantised(Generic[G]):
                 "that `tpulayer calibrate` finds make up for most"
             )
         return [head, *notes, *(f"fp32: {what} ({some(names)})" for what, names in reasons.items())]
+
+    def _doubts(self) -> list[str]:
+        """Lines about thresholds of the net's tensors that no calibration finds."""
+        used = {*self.integers, *(row.output for row in self.rows), *self.graph.inputs}
+        odd = {name: one for name, one in self.table.ranges.items() if name in used and one.doubtful}
+        if not odd:
+            return []
+        name, one = next(iter(odd.items()))
+        many = f" (and {len(odd) - 1} more: {some([*odd][1:])})" if len(odd) > 1 else ""
+        what = "all is cut" if one.threshold < one.largest else "few integers or none stand for them"
+        return [
+            f"warning: the table's threshold of {name!r} is {one.threshold:g}, and its values reach "
+            f"{one.largest:g}: {what}{many}; calibrate again, or mend the line"
+        ]
 
 
 def in_integers(array: Array, form: Format) -> Array:

@@ -20,6 +20,7 @@ _FORMAT = "tpulayer calibration table"
 _VERSION = 1
 LEAST, MOST = 1e-30, 1e30
 """Thresholds whose steps, and products of two of them, single precision has."""
+_FAR = 2.0**10  # thresholds are not so many times larger or smaller than the largest value
 _OPERATION = re.compile(r"(.+)_[A-Z][A-Za-z0-9]*(|_relu)")  # what the vendor's tables write behind a tensor
 _CUT_OUT = re.compile(r"(:part\d+|:picked|:rows|:tokens|:channels|:squares|:exchanged|:sum)+$")
 
@@ -58,6 +59,16 @@ class Range:
         """Of the values of both; what depends on how many there are is not known."""
         threshold = max(self.threshold, other.threshold)
         return Range(min(self.low, other.low), max(self.high, other.high), threshold)
+
+    @property
+    def largest(self) -> float:
+        """The greatest magnitude that was seen."""
+        return max(-self.low, self.high)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the threshold is so far from the largest value that 8 bits say nothing."""
+        return self.largest > 0 and not 1 / _FAR <= self.threshold / self.largest <= _FAR
 
     @property
     def mean_square(self) -> float:
