@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from onnx import helper, numpy_helper
 from firmware_sim.errors import ModelError, UsageError
 from tpulayer import Graph
 from user_layers.onnx.build import build
+from user_layers.onnx.command import CompileOptions, run
 from user_layers.onnx.load import from_proto
 from user_layers.product import compile_net
 from user_layers.quantize.calibrate import calibrate
@@ -123,6 +125,46 @@ def test_a_channel_of_weights_may_hold_nothing(toolkit: Toolkit) -> None:
     steps = np.array([0, -0.01] + [0.008] * 6, np.float32)
     want, got, _ = both(qdq(s0=steps), toolkit)
     assert compared(want, got).sqnr > 30
+
+
+def test_what_is_not_kept_is_said(toolkit: Toolkit, tmp_path: Path) -> None:
+    """Scales of channels that become one, zero points of weights, uneven ranges: in sum in the
+    log, one by one in the report. Files whose integers are kept have no such line."""
+
+    def told(model: onnx.ModelProto, **options: Any) -> tuple[list[str], str]:
+        onnx.save(model, str(tmp_path / "m.onnx"))
+        lines: list[str] = []
+        assert run(
+            CompileOptions(tmp_path / "m.onnx", tmp_path / "net", report=True, **options),
+            lines.append,
+            toolkit,
+        )
+        report = (tmp_path / "net" / "report.txt").read_text()
+        return [line for line in lines if line.startswith("not kept of the file's integers")], report
+
+    even: dict[str, Any] = {f"s{k}": np.full(CHANNELS, 0.01, np.float32) for k in range(3)}
+    lines, report = told(qdq(**even))
+    assert lines == [] and "lost" not in report
+
+    uneven = np.array([0.01] * 7 + [0.01 / 8], np.float32)
+    wide = np.random.default_rng(0).integers(-128, 128, (CHANNELS, CHANNELS, 3, 3)).astype(np.int8)
+    wide.reshape(-1)[:2] = -128, 127
+    changed = even | {"s1": uneven, "w2": wide, "z2": np.full(CHANNELS, 100, np.int8)}
+    lines, report = told(qdq(**changed))
+    assert lines == [
+        "not kept of the file's integers: weights of 2 layers are on one scale for all channels, which costs "
+        "up to 3.0 of 8 bits (conv1, conv2)"
+    ]
+    assert "Conv conv1: weights w1, 8 scales on one: 3.0 of 8 bits lost, most in channel 7" in report
+    assert "Conv conv2: weights w2, 8 scales on one without zero points: 0.8 of 8 bits lost" in report
+    assert "Conv conv0" not in report
+
+    lines, report = told(qdq(zero=np.uint8(64), **even))
+    assert [line.partition(": ")[2] for line in lines] == [
+        "ranges of 3 tensors are made symmetric for want of zero points, which costs up to 0.6 of 8 bits "
+        "(c0, c1, c2)"
+    ]
+    assert "-1.506 to 4.494 by its zero point, -4.494 to 4.494 here: 0.6 of 8 bits lost" in report
 
 
 @pytest.mark.parametrize(("bits", "signed"), [(8, True), (6, True), (4, True), (4, False)])

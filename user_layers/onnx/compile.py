@@ -14,11 +14,12 @@ from firmware_sim.shown import count
 from user_layers.bmodel.directory import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT, References
 from user_layers.layer_nets import layer_nets
 from user_layers.net.nodes import called
-from user_layers.onnx.build import Built, build
+from user_layers.onnx.build import Built, build, mark_mapped
 from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.explain import explain
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
 from user_layers.onnx.int8 import Record
+from user_layers.onnx.kept import not_kept
 from user_layers.onnx.load import Source, overridden, read_proto
 from user_layers.onnx.model import Model, Value, shown
 from user_layers.onnx.own import FindGoldens
@@ -196,7 +197,11 @@ def compile_model(
                 built.graph.drop_constants()
                 gc.collect()
             about = [*described(built.narrow), *([warned] if warned else []), *(done.lines() if done else [])]
-            net = _with_notes(net, about)
+            kept = (
+                not_kept(mark_mapped(one, dict.fromkeys(custom or ())), built) if int8 is None else ([], [])
+            )
+            about += kept[0]
+            net = _with_notes(net, about, kept[1])
             if dynamic:
                 fixed = fixed_extents_of(built, one, lambda given: source.load(proto, given), custom, cpu)
                 net = restricted(net, fixed)
@@ -239,9 +244,9 @@ def _without_weights(model: Model) -> Model:
     return replace(model, constants={name: one for name, one in model.constants.items() if one.size == 1})
 
 
-def _with_notes(net: CompiledNet, lines: Sequence[str]) -> CompiledNet:
-    """The net with lines in its log and its report that are not about one layer."""
-    report = tuple(replace(stage, reasons=(*lines, *stage.reasons)) for stage in net.report)
+def _with_notes(net: CompiledNet, lines: Sequence[str], more: Sequence[str]) -> CompiledNet:
+    """The net with lines in its log and its report that are not about one layer; more: the report's alone."""
+    report = tuple(replace(stage, reasons=(*lines, *more, *stage.reasons)) for stage in net.report)
     return replace(net, log=(*lines, *net.log), report=report)
 
 
