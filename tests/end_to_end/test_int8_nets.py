@@ -17,18 +17,20 @@ from onnx import helper, numpy_helper
 from firmware_sim.errors import TpulayerError
 from firmware_sim.wire import DType
 from tests.support.dask_cluster import cluster
+from tests.support.onnx_models import make_model
 from tests.support.quantised import Array
 from tests.support.workspaces import tpulayer
 from tpulayer import Graph
 from user_layers.evaluate.search import Target, search
+from user_layers.onnx.build import build
 from user_layers.onnx.command import CompileOptions, run
-from user_layers.onnx.int8 import Record, int8_of, opened
-from user_layers.onnx.load import Source
+from user_layers.onnx.int8 import CalibrateOptions, Record, int8_of, opened, run_calibrate
+from user_layers.onnx.load import Source, load_model
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.data import Batch
 from user_layers.quantize.quality import compared, useless
 from user_layers.quantize.rewrite import Int8, QuantiseOptions, quantise
-from user_layers.quantize.table import Range, Table
+from user_layers.quantize.table import Range, Table, read_table
 from user_layers.runtime.onnx_session import open_session
 from user_layers.toolkit import Toolkit
 
@@ -134,6 +136,39 @@ def test_thresholds_that_are_none(threshold: float, what: str, toolkit: Toolkit,
     assert "(and 1 more: r1)" in told
     assert "warning: the table's threshold of 'r0'" in (tmp_path / "net" / "report.txt").read_text()
     assert any(line.startswith("warning: the net is of no use: noise is most of r2 (") for line in lines)
+
+
+def test_a_table_in_the_vendors_names(toolkit: Toolkit, tmp_path: Path) -> None:
+    """Tensors with the operation behind, what was folded by the one before; read back it says the same."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (4, 3, 3, 3), "v": (4, 3, 1, 1), "s": (4,), "b": (4,), "m": (4,), "r": (4,)}
+    constants = {name: rng.uniform(0.2, 1, shape).astype(np.float32) for name, shape in shapes.items()}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4),
+        helper.make_node("BatchNormalization", ["c", "s", "b", "m", "r"], ["n_1"]),
+        helper.make_node("Conv", ["x", "v"], ["d"]),
+        helper.make_node("Concat", ["n_1", "d"], ["t"], axis=1),
+        helper.make_node("Relu", ["t"], ["u"]),
+        helper.make_node("MaxPool", ["u"], ["y"], kernel_shape=[2, 2], strides=[2, 2]),
+    ]
+    onnx.save(make_model(nodes, {"x": (2, 3, 20, 20)}, ["y"], constants), str(tmp_path / "m.onnx"))
+    np.savez(tmp_path / "data.npz", x=samples(4))
+    tables = {}
+    for vendor in (False, True):
+        options = CalibrateOptions(
+            tmp_path / "m.onnx", tmp_path / "data.npz", tmp_path / f"t{vendor}", vendor=vendor
+        )
+        run_calibrate(options, options.model, None, lambda _: None, toolkit=toolkit)
+        tables[vendor] = read_table(options.out)
+    written = {name for name in tables[True].ranges if ":" not in name}  # those are this compiler's own
+    assert written == {"x", "c_Conv", "d_Conv", "t_Concat_relu", "y_MaxPool"}
+    graph = Graph.from_onnx(tmp_path / "m.onnx", toolkit=toolkit)
+    named = build(load_model(tmp_path / "m.onnx"), "net", toolkit=toolkit, int8=Int8(tables[True])).quantised
+    plain = quantise(graph, tables[False])
+    assert named is not None and [row.reason for row in named.rows] == [row.reason for row in plain.rows]
+    known = named.table.for_tensors(graph.resolve().tensors).ranges
+    for name in ("x", "n_1", "d", "u", "y"):
+        assert known[name].threshold == pytest.approx(tables[False].ranges[name].threshold, rel=1e-5)
 
 
 def test_outputs_that_are_noise() -> None:

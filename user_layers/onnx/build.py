@@ -68,7 +68,7 @@ class Built:
         ]
 
 
-_FOLDED = {"BatchNormalization": "", "Relu": "_relu"}
+FOLDED = {"BatchNormalization": "", "Relu": "_relu"}
 """Operations that become part of others, and how the vendor's tables mark what they did to a name."""
 
 
@@ -100,9 +100,7 @@ def build(
             hint="`tpulayer calibrate` makes the table for it",
         )
     # Before nodes become part of what is before them.
-    folded = {
-        node.outputs[0]: (node.inputs[0], _FOLDED[node.op]) for node in model.nodes if node.op in _FOLDED
-    }
+    folded = {node.outputs[0]: (node.inputs[0], FOLDED[node.op]) for node in model.nodes if node.op in FOLDED}
     # Behind the marks: what the user maps keeps its types. Before all that computes or asks for types.
     model, narrow = in_float32(model), [*narrow_types(model), *rounded]
     # Before folding, for what asks for a shape becomes a constant there.

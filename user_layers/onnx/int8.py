@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from firmware_sim.errors import ModelError, UsageError
 from firmware_sim.shown import count
 from user_layers.net.nodes import called
-from user_layers.onnx.build import Built, build
+from user_layers.onnx.build import FOLDED, Built, build
 from user_layers.onnx.custom import parse_map
 from user_layers.onnx.load import Source, read_proto
+from user_layers.onnx.model import Model
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.data import batches
 from user_layers.quantize.pictures import Preprocess
@@ -154,6 +155,41 @@ def opened(
     """The graph of a model in float, also of one that is quantised, or with `int8` in integers; shapes,
     custom: as of CompileOptions. It is closed at the end, but for a toolkit that was given. Errors: those of
     `graph_from_onnx`."""
+    with _opened(proto, source, shapes, custom, toolkit, int8) as (_, built):
+        yield built
+
+
+def vendor_names(model: Model, tensors: Collection[str]) -> dict[str, str]:
+    """How the vendor's tables call tensors of a model: inputs as it does, what a node makes TENSOR_OPERATION.
+    What became part of the node before has that one's name, where nobody else reads it."""
+    found = {}
+    for name in tensors:
+        maker = model.makers.get(name)
+        if maker is None:
+            continue
+        found[name] = f"{name}_{maker.op}"
+        before = model.makers.get(maker.inputs[0]) if maker.inputs else None
+        alone = before is not None and model.only_reader(maker.inputs[0]) is not None
+        if before is None or not alone:
+            continue
+        if maker.op == "Relu" and before.op == "Concat":
+            found[name] = f"{maker.inputs[0]}_Concat{FOLDED['Relu']}"
+            found[maker.inputs[0]] = found[name]
+        elif maker.op == "BatchNormalization" and maker.inputs[0] not in tensors:
+            found[name] = f"{maker.inputs[0]}_{before.op}{FOLDED['BatchNormalization']}"
+    return found
+
+
+@contextmanager
+def _opened(
+    proto: Path | onnx.ModelProto,
+    source: Source,
+    shapes: Sequence[str],
+    custom: Sequence[str],
+    toolkit: Toolkit | None,
+    int8: Int8 | None = None,
+) -> Iterator[tuple[Model, Built]]:
+    """The model as it was read, too."""
     from user_layers.onnx.command import parse_shapes
 
     model = source.load(read_proto(proto), parse_shapes(shapes))
@@ -162,7 +198,8 @@ def opened(
         with called(source.short):
             targets = source.mapped(parse_map(custom))
             integers = int8 is not None
-            yield build(model, source.name, custom=targets, toolkit=own, int8=int8, integers=integers)
+            made = build(model, source.name, custom=targets, toolkit=own, int8=int8, integers=integers)
+            yield model, made
     finally:
         if toolkit is None:
             own.close()
@@ -181,7 +218,7 @@ def run_calibrate(
     source = source or Source.of(options.model)
     step(f"reading {source.short}")
     samples = 0
-    with opened(proto, source, options.shapes, options.custom, toolkit) as built:
+    with _opened(proto, source, options.shapes, options.custom, toolkit) as (model, built):
         graph = built.graph
 
         def given() -> Iterator[Mapping[str, Any]]:
@@ -194,7 +231,11 @@ def run_calibrate(
             graph, given(), options.method, lambda done: step(f"calibrating, {count(done, 'run')}")
         )
     table = replace(table, pictures=options.pictures)
-    (write_vendor_table if options.vendor else write_table)(table, options.out)
+    if options.vendor:
+        names = {} if source.file is not None else vendor_names(model, table.ranges)
+        write_vendor_table(table, options.out, names)
+    else:
+        write_table(table, options.out)
     found = f"{count(len(table.ranges), 'tensor')}, {count(samples, 'sample')}, {options.method}"
     say(f"{source.place} -> {options.out}: {found}")
     if odd := table.about.get("not_finite"):

@@ -144,10 +144,12 @@ def table_text(table: Table) -> str:
     return f'{head[:-2]},\n "tensors": {{\n{lines}\n }}\n}}\n'
 
 
-def write_vendor_table(table: Table, path: Path) -> None:
-    """In the vendor's text format: a tensor's name, its threshold, least and greatest value on each line."""
+def write_vendor_table(table: Table, path: Path, names: Mapping[str, str] | None = None) -> None:
+    """In the vendor's text format: a tensor's name, its threshold, least and greatest value on each line.
+    names: by which the vendor calls tensors; of two that have one the last counts."""
+    ranges = {(names or {}).get(name, name): one for name, one in table.ranges.items()}
     lines = ["# op_name    threshold    min    max"]
-    lines += [f"{name} {r.threshold:.7f} {r.low:.7f} {r.high:.7f}" for name, r in table.ranges.items()]
+    lines += [f"{name} {r.threshold:.7f} {r.low:.7f} {r.high:.7f}" for name, r in ranges.items()]
     _write(path, "\n".join(lines) + "\n")
 
 
