@@ -8,7 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.support.report_sample import sample
+from user_layers.report.document import report_json
 from user_layers.report.model import NetReport, total
+from user_layers.report.names import distinct, end_cut, middle_cut, start_cut
 from user_layers.report.picture import report_picture
 from user_layers.report.svg import Svg, letters
 from user_layers.report.text import report_text
@@ -48,6 +50,40 @@ def test_long_names_of_rows_are_cut_in_the_middle(name: str, shown: str) -> None
     part = replace(last, nodes=(replace(last.nodes[0], name=name),))
     text = report_text([NetReport("net", (replace(stage, parts=(*stage.parts[:3], part)),))])
     assert f"   6 {shown} CONST_BINARY " in text
+
+
+def test_long_names_stay_different_where_they_can() -> None:
+    names = [f"/model/encoder/layers.{i}/attn/{which}_proj/MatMul" for i in (0, 11) for which in ("q", "k")]
+    assert list(distinct([*names, "short"], 20).values()) == [
+        "…0…/q_proj/MatMul",
+        "…0…/k_proj/MatMul",
+        "…11…/q_proj/MatMul",
+        "…11…/k_proj/MatMul",
+        "short",
+    ]
+    layers = [f"/model/layer.{i}/conv/Conv" for i in range(60)]
+    assert list(distinct(layers, 20).values()) == [f"…/layer.{i}/conv/Conv" for i in range(60)]
+    for width in (7, 9, 20, 30):
+        for cut in (start_cut, middle_cut, end_cut):
+            shown = distinct([*names, *layers], width, cut)
+            assert len(set(shown.values())) == len(shown) and max(map(len, shown.values())) <= width
+    # What differs has no room, or nothing to be told from: cut as others are.
+    same = ["n" * 35 + letter + "n" * 35 for letter in "ab"]
+    assert set(distinct(same, 20).values()) == {"n" * 10 + "…" + "n" * 9}
+    (stage,) = sample()[0].stages
+    last = stage.parts[3]
+    part = replace(
+        last, nodes=tuple(replace(last.nodes[0], name=name) for name in layers), order=tuple(range(60))
+    )
+    changed = [NetReport("net", (replace(stage, parts=(*stage.parts[:3], part)),))]
+    assert " …/layer.7/conv/Conv  CONST" in report_text(changed) and layers[7] in report_json(changed)
+
+
+def test_labels_of_pictures_stay_different_too() -> None:
+    svg = Svg(100, ("/model/layer.1/Conv", "/model/layer.2/Conv"))
+    for name in ("/model/layer.1/Conv", "/model/layer.2/Conv", "/model/other"):
+        svg.label(0, 0, 60, 20, name)
+    assert [part.text for part in _parts(svg)] == ["….1/Conv", "….2/Conv", "/model/o…"]
 
 
 def test_a_few_names_are_not_told_twice() -> None:

@@ -67,7 +67,7 @@ _GROUPS = ("#5c9ead", "#8fb8c4")
 
 def report_picture(nets: Sequence[NetReport]) -> str:
     """The SVG text."""
-    svg = Svg(WIDTH)
+    svg = Svg(WIDTH, (name for net in nets for stage in net.stages for name in _names(stage)))
     stages = 0
     room = _TALLEST // max(sum(len(net.stages) for net in nets), 1)
     for net in nets:
@@ -76,6 +76,13 @@ def report_picture(nets: Sequence[NetReport]) -> str:
             stages += 1
             _stage(svg, f"net {net.name}{which}", stage, f"stage{stages}", room)
     return svg.text("Local memory over time")
+
+
+def _names(stage: StageReport) -> Iterator[str]:
+    """Those of layers and tensors, which are beside one another in pictures."""
+    for part in stage.parts:
+        yield from (node.name for node in part.nodes)
+        yield from (stay.name for group in part.groups for stay in group.stays)
 
 
 def _stage(svg: Svg, title: str, stage: StageReport, place: str, room: int) -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from xml.sax.saxutils import escape, quoteattr
 
+from user_layers.report.names import distinct, end_cut
+
 LETTER = 0.56  # average width of a letter, for a size of 1
 _LEAST_LETTERS = 3  # a label of fewer is not a label
-_CUT = "…"
 # Those of the common systems by name: not every program that draws knows what sans-serif is.
 _FONTS = "Helvetica, Arial, Liberation Sans, DejaVu Sans, Noto Sans, sans-serif"
 
 
 class Svg:
-    """A drawing of a given width that grows downwards; y of everything counts from where `down` got to."""
+    """A drawing of a given width that grows downwards; y of everything counts from where `down` got to.
+    names: labels that stay different from one another where they are shortened, if that is possible."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, names: Iterable[str] = ()) -> None:
         self._width = width
+        self._names = tuple(dict.fromkeys(names))
+        self._short: dict[int, Mapping[str, str]] = {}  # by letters that have room
         self._y = 0.0
         self._parts: list[str] = []
 
@@ -69,21 +73,26 @@ class Svg:
         ):
             if second and height >= 2 * size + 4 and lying >= len(second):
                 self.write(
-                    middle_x, middle_y - size * 0.6, _shortened(text, lying), size=size, anchor="middle"
+                    middle_x, middle_y - size * 0.6, self._shortened(text, lying), size=size, anchor="middle"
                 )
                 self.write(middle_x, middle_y + size * 0.6, second, size=size - 1, anchor="middle")
             else:
-                self.write(middle_x, middle_y, _shortened(text, lying), size=size, anchor="middle")
+                self.write(middle_x, middle_y, self._shortened(text, lying), size=size, anchor="middle")
             return True
         if width >= size + 1 and standing >= min(_LEAST_LETTERS, len(text)):
             at_x, at_y = middle_x + size * 0.35, y + height / 2
             turn = f'transform="translate({_n(at_x)} {_n(self._y + at_y)}) rotate(-90)"'
             more = f' font-size="{size}"' if size != 11 else ""
             self._parts.append(
-                f'<text {turn} text-anchor="middle"{more}>{escape(_shortened(text, standing))}</text>'
+                f'<text {turn} text-anchor="middle"{more}>{escape(self._shortened(text, standing))}</text>'
             )
             return True
         return False
+
+    def _shortened(self, text: str, letters: int) -> str:
+        if letters not in self._short:
+            self._short[letters] = distinct(self._names, letters, end_cut)
+        return self._short[letters].get(text) or end_cut(text, letters)
 
     def anchor(self, name: str) -> None:
         """A place that links lead to."""
@@ -124,7 +133,3 @@ def letters(room: float, size: int = 11) -> int:
 
 def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
-
-
-def _shortened(text: str, letters: int) -> str:
-    return text if len(text) <= letters else text[: letters - 1] + _CUT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from textwrap import wrap
 
@@ -24,13 +24,13 @@ from user_layers.report.model import (
     megabytes,
     total,
 )
+from user_layers.report.names import CUT, distinct, middle_cut, start_cut
 from user_layers.report.totals import Total, by_name, by_operation
 
 WIDTH = 110
 _INDENT = "  "
 _NAME = 40  # letters of a name in the head
 _MOST = 5  # how many names of layers that cost most the head has
-_CUT = "…"
 
 _COLUMNS = (
     # title, width; text to the left, numbers to the right
@@ -71,12 +71,12 @@ def report_text(nets: Sequence[NetReport]) -> str:
     for net in nets:
         for number, stage in enumerate(net.stages):
             which = f", stage {number} of {len(net.stages)}" if len(net.stages) > 1 else ""
-            lines += [*_stage(f"net {_shortened(net.name, _NAME)}{which}", stage), ""]
+            lines += [*_stage(f"net {middle_cut(net.name, _NAME)}{which}", stage), ""]
     used = [node for net in nets for stage in net.stages for node in stage.nodes]
     if any(node.work is not None for node in used):
         lines += _EXPLANATION.splitlines()
-    if any(_CUT in line for line in lines):
-        lines.append(f"Names and shapes cut with {_CUT} are whole in the JSON file.")
+    if any(CUT in line for line in lines):
+        lines.append(f"Names and shapes cut with {CUT} are whole in the JSON file.")
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
@@ -87,8 +87,9 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
     kind += ", partly on the host" if "cpu" in kinds else ""
     yield from _title(f"{title}: {kind}")
     for name, tensors in (("inputs", stage.inputs), ("outputs", stage.outputs)):
+        told = distinct((tensor.name for tensor in tensors), _NAME)
         for i, tensor in enumerate(tensors):
-            text = f"{_shortened(tensor.name, _NAME)} {_shape(tensor)} {tensor.dtype}"
+            text = f"{told[tensor.name]} {_shape(tensor)} {tensor.dtype}"
             yield from _line(name if i == 0 else "", text)
     yield from _line("layers", stage.layers)
     hosted = sum(node.runs is Runs.HOST for node in stage.nodes)
@@ -107,15 +108,15 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
     for note in (*stage.reasons, *stage.notes):
         yield from _line("note", note)
     yield from _costs(stage)
-    number = 0
+    number, names = 0, distinct((node.name for node in stage.nodes), -_COLUMNS[1][1])
     for part in stage.parts:
         yield ""
         if len(stage.parts) > 1 or part.kind != "static":
             yield from _title(_part_title(part))
         if part.kind == "cpu":
-            yield from _rows(list(enumerate(part.nodes, number)))
+            yield from _rows(list(enumerate(part.nodes, number)), names)
         else:
-            yield from _part(part, number)
+            yield from _part(part, number, names)
         number += len(part.nodes)
 
 
@@ -143,18 +144,22 @@ def _costs(stage: StageReport) -> Iterator[str]:
     yield ""
     yield "By operation: thousands of cycles, and their share of what each engine does:"
     yield _row(["operation", *(title for title, _ in _TOTALS[1:])], _TOTALS)
-    yield from (_cost(one, whole) for one in operations)
+    yield from _cost_rows(operations, whole)
     if len(names) > _MOST:
         yield f"What costs most, by names (* stands for numbers), {_MOST} of {len(names)}:"
-        yield from (_cost(one, whole) for one in names[:_MOST])
+        yield from _cost_rows(names[:_MOST], whole)
 
 
-def _cost(one: Total, whole: Work) -> str:
+def _cost_rows(found: Sequence[Total], whole: Work) -> Iterator[str]:
+    # Names of one net begin alike.
+    told = distinct((one.name for one in found), -_TOTALS[0][1], start_cut)
+    yield from (_cost(one, told[one.name], whole) for one in found)
+
+
+def _cost(one: Total, name: str, whole: Work) -> str:
     def share(cycles: float, of: float) -> list[str]:
         return [_number(cycles / 1000, 9), f"{cycles / of:.1%}" if of else ""]
 
-    room = -_TOTALS[0][1]  # names of one net begin alike
-    name = one.name if len(one.name) <= room else _CUT + one.name[1 - room :]
     cells = [name, str(one.layers)]
     cells += share(one.work.bd_cycles, whole.bd_cycles) + share(one.work.gdma_cycles, whole.gdma_cycles)
     cells += [f"{one.macs / 1e6:,.3f}" if one.macs else ""]
@@ -175,9 +180,9 @@ def _part_title(part: PartReport) -> str:
     return f"{text}; it allocates at most {megabytes(part.arena_bytes)} MB" if part.arena_bytes else text
 
 
-def _part(part: PartReport, first: int) -> Iterator[str]:
+def _part(part: PartReport, first: int, told: Mapping[str, str]) -> Iterator[str]:
     """Groups with a title each, and runs of other nodes that have the same title. first: the number of the
-    part's first node."""
+    part's first node; told: what is shown of names."""
     place = {node.name: i for i, node in enumerate(part.nodes)}
     differ = part.work is not None or any(node.reason for node in part.nodes)
 
@@ -192,7 +197,7 @@ def _part(part: PartReport, first: int) -> Iterator[str]:
         yield from _title(text)
         for item in items:
             names = item.nodes if isinstance(item, GroupReport) else (part.nodes[item].name,)
-            yield from _rows([(first + place[name], part.nodes[place[name]]) for name in names])
+            yield from _rows([(first + place[name], part.nodes[place[name]]) for name in names], told)
 
 
 def _group_title(group: GroupReport, part: PartReport) -> str:
@@ -217,9 +222,9 @@ def _alone_title(node: NodeReport) -> str:
     }.get(node.runs, "")
 
 
-def _rows(nodes: Sequence[tuple[int, NodeReport]]) -> Iterator[str]:
+def _rows(nodes: Sequence[tuple[int, NodeReport]], told: Mapping[str, str]) -> Iterator[str]:
     for i, node in nodes:
-        cells = [str(i), node.name, node.label, "x".join(map(str, node.outputs[0].shape))]
+        cells = [str(i), told[node.name], node.label, "x".join(map(str, node.outputs[0].shape))]
         if node.local_bytes is not None:
             cells.append(_kib(node.local_bytes))
         if node.work is not None:
@@ -238,7 +243,7 @@ def _rows(nodes: Sequence[tuple[int, NodeReport]]) -> Iterator[str]:
 def _row(cells: Sequence[str], columns: Sequence[tuple[str, int]] = _COLUMNS) -> str:
     parts = []
     for cell, (_, width) in zip(cells, columns, strict=False):
-        text = _shortened(cell, abs(width)) if width < 0 else cell
+        text = middle_cut(cell, -width) if width < 0 else cell
         parts.append(f"{text:<{-width}}" if width < 0 else f"{text:>{width}}")
     return " ".join(parts)
 
@@ -282,11 +287,3 @@ def _kib(nbytes: int) -> str:
 
 def _shape(tensor: TensorReport) -> str:
     return "x".join(map(str, tensor.shape))
-
-
-def _shortened(text: str, width: int) -> str:
-    """At most `width` characters: the middle of a longer text is left out."""
-    if len(text) <= width:
-        return text
-    tail = (width - 1) // 2
-    return text[: width - 1 - tail] + _CUT + text[len(text) - tail :]
