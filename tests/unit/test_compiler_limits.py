@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,17 @@ def test_the_tensors_of_a_group(shape: tuple[int, ...], alone: str) -> None:
         assert isinstance(segment, Alone) and alone in segment.reason
     else:
         assert isinstance(segment, Group)
+
+
+def test_a_constant_that_a_layer_prepares_has_the_users_name() -> None:
+    described = net([local_layer()], (1, 4096, 1, 1))
+    tensors = dict(described.net.tensors)
+    tensors["x"] = replace(tensors["x"], plain=replace(tensors["x"], name="w"))
+    (segment,) = plan_net(
+        replace(described, net=replace(described.net, tensors=tensors)), opt=1
+    ).schedule.segments
+    assert isinstance(segment, Alone)
+    assert segment.reason.startswith("the constant w as the layer prepares it has more than 4095 channels")
 
 
 @pytest.mark.parametrize(("room", "fits"), [(1, True), (0, True), (-1, False)])

@@ -250,9 +250,10 @@ def _why_global(described: DescribedNet, aliases: Aliases, index: int) -> str:
         kinds = {attrs.input_types[i] for i, n in enumerate(node.inputs) if n == name}
         if kinds == {TType.NEURON_SHAPE}:
             continue
+        told = f"the constant {tensor.plain.name} as the layer prepares it" if tensor.plain else name
         if len(tensor.shape) > 4:
-            return f"{name} has {len(tensor.shape)} dimensions"
+            return f"{told} has {len(tensor.shape)} dimensions"
         n, c, h, w = tensor.nchw
         if c > CHANNELS_MAX or max(n, h, w) > EXTENT_MAX:
-            return f"{name} has more than {CHANNELS_MAX} channels or an extent over {EXTENT_MAX}"
+            return f"{told} has more than {CHANNELS_MAX} channels or an extent over {EXTENT_MAX}"
     return ""
