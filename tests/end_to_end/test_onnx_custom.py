@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from firmware_sim.errors import CompileError
+from firmware_sim.errors import CompileError, UsageError
 from tests.paths import ROOT
 from tests.support.onnx_models import make_model
 from tests.support.workspaces import layers_toolkit
@@ -259,3 +259,26 @@ def test_what_a_layer_gets_that_refuses_it(toolkit: Toolkit, tmp_path: Path) -> 
     with pytest.raises(CompileError, match=r"Mul twice: TPU_DOUBLE gets 2 inputs, \[2, 8") as caught:
         _compiled(net(*STANDARD), tmp_path, toolkit, "twice=TPU_DOUBLE")
     assert "--map NODE=FILE.py:FUNCTION" in caught.value.hint
+
+
+def test_a_mapped_layer_of_another_shape_is_told_when_building(toolkit: Toolkit, tmp_path: Path) -> None:
+    """What is behind it, on the host too, was built for the shape that the model has."""
+    nodes = [
+        helper.make_node("Det", ["x"], ["d"], name="det"),
+        helper.make_node("Tan", ["d"], ["y"]),
+    ]
+    onnx.save(make_model(nodes, {"x": (1, 4, 3, 3)}, ["y"]), str(tmp_path / "m.onnx"))
+    with pytest.raises(CompileError) as caught:
+        Graph.from_onnx(tmp_path / "m.onnx", toolkit=toolkit, custom={"Det": "TPU_DOUBLE"})
+    for word in ("Det det", "shape function of TPU_DOUBLE", "[1, 4, 3, 3]", "it is [1, 4]"):
+        assert word in caught.value.message
+    assert "__BM_SHAPE__(TPU_DOUBLE)" in caught.value.hint
+
+
+def test_attributes_that_the_struct_does_not_have(toolkit: Toolkit, tmp_path: Path) -> None:
+    node = helper.make_node("LRN", ["x"], ["y"], name="lrn", size=5, alpha=0.5)
+    onnx.save(make_model([node], {"x": (1, 4, 3, 3)}, ["y"]), str(tmp_path / "m.onnx"))
+    with pytest.raises(UsageError, match=r"TPU_DOUBLE\.alpha: unknown field") as caught:
+        Graph.from_onnx(tmp_path / "m.onnx", toolkit=toolkit, custom={"LRN": "TPU_DOUBLE"})
+    assert "LRN lrn brings alpha, size" in caught.value.hint
+    assert "__BM_PARAM__(TPU_DOUBLE) takes them as `float alpha; int size;`" in caught.value.hint

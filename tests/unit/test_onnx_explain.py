@@ -21,6 +21,7 @@ from user_layers.onnx.build import build
 from user_layers.onnx.check import reference
 from user_layers.onnx.command import CompileOptions, ExplainOptions, explain_model, run
 from user_layers.onnx.explain import Explanation, Gap, explain
+from user_layers.onnx.fields import c_fields
 from user_layers.onnx.load import from_proto
 from user_layers.onnx.work import macs
 from user_layers.quantize.rewrite import Int8
@@ -64,6 +65,23 @@ def test_operations_gaps_and_what_follows(toolkit: Toolkit) -> None:
     assert all("float64" in other.reason for other in others)
     assert found.cpu == sum(len(gap.nodes) for gap in found.gaps) + found.follows
     assert not found.warning("m.onnx")
+
+
+def test_what_a_layer_for_a_gap_has_to_take(toolkit: Toolkit, tmp_path: Path) -> None:
+    """Attributes as fields of its parameter struct, lists as long as the longest; constants."""
+    nodes = [
+        helper.make_node("ConvTranspose", ["x", "w"], ["a"], group=2, dilations=[2, 1, 1], auto_pad="VALID"),
+        helper.make_node("ConvTranspose", ["a", "w"], ["y"], group=2, dilations=[2, 2, 1]),
+    ]
+    proto = make_model(nodes, {"x": (1, 4, 3, 3, 3)}, ["y"], {"w": np.ones((4, 2, 1, 1, 1), np.float32)})
+    found = _explained(proto, toolkit)
+    (gap,) = found.gaps
+    assert set(gap.fields) == {"int group", "int dilations[3]", "char auto_pad[6]"}
+    assert gap.constants == {1: [4, 2, 1, 1, 1]}
+    text = found.as_text("m.onnx")
+    assert "its parameters, the attributes of the nodes: " in text and "int dilations[3]; " in text
+    assert "  of what it reads, constant: input 1 [4, 2, 1, 1, 1]" in text.splitlines()
+    assert c_fields([{"a": [1]}, {"a": [1.0, 2, 3]}, {"b": ["no"], "c": np.ones(2)}]) == ["float a[3]"]
 
 
 def test_text_and_json_say_the_same(toolkit: Toolkit, tmp_path: Path) -> None:

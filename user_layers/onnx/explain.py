@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from shlex import quote
+from textwrap import wrap
 from typing import Any
 
 from firmware_sim.shown import count
 from user_layers.graph import GraphBuilder
 from user_layers.onnx.build import Built
+from user_layers.onnx.fields import c_fields
 from user_layers.onnx.fuse import AFFINE
 from user_layers.onnx.model import DOMAIN, STANDARD, Node, shown
 from user_layers.onnx.precision import described
 from user_layers.onnx.work import macs
 from user_layers.quantize.report import Quantised
 
+_WIDTH = 110
 _NAMES = 4  # nodes of a gap that the text names
 _MOST = 0.5  # of the multiply-accumulates: more on the CPU is worth a warning
 
@@ -34,13 +38,16 @@ class Operation:
 @dataclass
 class Gap:
     """Nodes of one operation that no layer computes, for one reason. alone: the model has no others of this
-    operation."""
+    operation; fields: what the parameter struct of a layer for them holds, in C; constants: which inputs of
+    the first node are constants, and their shapes."""
 
     operation: str
     reason: str
     alone: bool = True
     nodes: list[str] = field(default_factory=list)
     macs: int = 0
+    fields: list[str] = field(default_factory=list)
+    constants: dict[int, list[int]] = field(default_factory=dict)
 
     @property
     def layer(self) -> str:
@@ -124,7 +131,18 @@ class Explanation:
             names = ", ".join(shown(name or "(no name)") for name in gap.nodes[:_NAMES])
             more = f" and {len(gap.nodes) - _NAMES} more" if len(gap.nodes) > _NAMES else ""
             lines += ["", f"{gap.operation} on the CPU: {gap.reason}", f"  {names}{more}"]
-            lines += [f"  a layer of your own: {gap.add_layer}", f"  and then: tpulayer compile {gap.option}"]
+            lines.append(f"  a layer of your own: {gap.add_layer}")
+            if gap.fields:
+                lines += wrap(
+                    f"  its parameters, the attributes of the {'nodes' if len(gap.nodes) > 1 else 'node'}: "
+                    f"{'; '.join(gap.fields)};",
+                    _WIDTH,
+                    subsequent_indent="    ",
+                )
+            if gap.constants:
+                told = (f"input {i} {shape}" for i, shape in gap.constants.items())
+                lines.append(f"  of what it reads, constant: {', '.join(told)}")
+            lines.append(f"  and then: tpulayer compile {gap.option}")
         if self.follows:
             lines += ["", f"{count(self.follows, 'node')} on the CPU only because of these"]
         if self.quantised is not None:
@@ -163,6 +181,7 @@ def explain(built: Built) -> Explanation:
     """What became of each node of a model, from what `build` made of it."""
     operations: dict[str, Operation] = {}
     gaps: dict[tuple[str, str], Gap] = {}
+    attributes: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     follows = 0
     for part in built.parts:
         for i, node in enumerate(part.nodes):
@@ -179,9 +198,13 @@ def explain(built: Built) -> Explanation:
             if not reason.follows:
                 text = _without(reason.text, node)
                 gap = gaps.setdefault((name, text), Gap(name, text))
+                if not gap.nodes:
+                    gap.constants = _constants(built, node)
                 gap.nodes.append(node.name)
                 gap.macs += work
-    for gap in gaps.values():
+                attributes.setdefault((name, text), []).append(node.attributes)
+    for key, gap in gaps.items():
+        gap.fields = c_fields(attributes[key])
         row = operations[gap.operation]
         gap.alone = row.tpu + row.cpu == len(gap.nodes)
     rows = sorted(operations.values(), key=lambda one: (-one.tpu_macs - one.cpu_macs, -one.tpu - one.cpu))
@@ -189,6 +212,11 @@ def explain(built: Built) -> Explanation:
     parts = sum(part.on_cpu for part in built.parts)
     notes = described(built.narrow)
     return Explanation(tuple(rows), tuple(missing), follows, parts, tuple(notes), built.quantised)
+
+
+def _constants(built: Built, node: Node) -> dict[int, list[int]]:
+    known = built.model.constants
+    return {i: list(known[name].shape) for i, name in enumerate(node.inputs) if name in known}
 
 
 def _operation(node: Node) -> str:

@@ -19,11 +19,13 @@ from user_layers.graph.shapes import infer_layer
 from user_layers.net.net import NetTensorInfo
 from user_layers.net.nodes import LayerNode
 from user_layers.onnx.apart import check_part
+from user_layers.onnx.fields import c_fields
 from user_layers.onnx.load import infer_values
-from user_layers.onnx.model import CUSTOM_DOMAIN, DOMAIN, STANDARD, Array, Model, Node, Value
+from user_layers.onnx.model import CUSTOM_DOMAIN, DOMAIN, STANDARD, Array, Model, Node, Value, shown
 from user_layers.onnx.partition import Part, Reason
 from user_layers.onnx.proto import part_proto, serialized, since_version, with_oldest_opset
 from user_layers.onnx.types import held_as, is_computed, net_shape, obstacle, to_net
+from user_layers.params import FieldError
 
 OLDEST_OPSET = 6  # whose operations converters know
 _TYPED = ("Cast", "DequantizeLinear", "Pixels", "QuantizeLinear")  # whose layers take types of their own
@@ -382,6 +384,8 @@ class Lowering:
                 if not own:
                     made = f"{name!r} {kind} {list(info.shape)}"
                     raise Unsupported(f"its layer makes {made}, not {old.what} {list(net_shape(old))}")
+                if net_shape(old) != info.shape:
+                    raise self._of_other_shape(node, name, info.shape, net_shape(old))
             values[name] = Value(name, info.shape, kind)
         if values != self.model.values:
             self.model = infer_values(replace(self.model, values=values))
@@ -395,6 +399,20 @@ class Lowering:
             f"{dict(node.attributes)} of the node: {error.message}",
             hint=error.hint
             or "where the layer takes others, a function can give them: --map NODE=FILE.py:FUNCTION",
+        )
+
+    def _of_other_shape(
+        self, node: Node, name: str, made: Sequence[int], wanted: Sequence[int]
+    ) -> CompileError:
+        """The error of a layer of the user's that makes an output in another shape than the model has it."""
+        layer = next(one for one in reversed(self.graph.nodes) if self._names[name] in one.outputs)
+        op = layer.op.op
+        shapes = ", ".join(str(list(self._infos[one].shape)) for one in layer.inputs)
+        return CompileError(
+            f"{node.title}: the shape function of {op} gives its output {shown(name)} the shape {list(made)} "
+            f"for inputs {shapes}; in the model it is {list(wanted)}, and what comes behind counts on that",
+            hint=f"let the function at __BM_SHAPE__({op}) say {list(wanted)} for them, and the kernel write "
+            "that; then run `build_layers`",
         )
 
     def _stand_in(self, node: Node) -> None:
@@ -482,6 +500,25 @@ def own_layer(op: str) -> Converter:
     def convert(to: Lowering, node: Node) -> None:
         inputs = [to.tensor(name) for name in node.inputs if name]
         outputs = [to.output(node, i) for i in range(len(node.outputs))]
-        to.layer(op, node, inputs, dict(node.attributes), outputs)
+        try:
+            to.layer(op, node, inputs, dict(node.attributes), outputs)
+        except UsageError as error:
+            if not isinstance(error.__cause__, FieldError):
+                raise
+            raise UsageError(error.message, hint=_of_fields(op, node, error)) from None
 
     return convert
+
+
+def _of_fields(op: str, node: Node, error: UsageError) -> str:
+    """What a layer's parameter struct needs for a node whose attributes do not fit into it."""
+    fields = "".join(f"{field}; " for field in c_fields([node.attributes])).strip()
+    struct = (
+        f"the struct at __BM_PARAM__({op}) takes them as `{fields}` (then `build_layers`), or "
+        if fields
+        else ""
+    )
+    return (
+        f"{error.hint}{'; ' if error.hint else ''}{node.title} brings {', '.join(node.attributes)}: {struct}"
+        "a function gives the layer what it has: --map NODE=FILE.py:FUNCTION"
+    )
