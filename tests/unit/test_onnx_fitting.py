@@ -16,7 +16,7 @@ from user_layers.onnx.build import build
 from user_layers.onnx.command import CompileOptions, run
 from user_layers.onnx.fitting import check_shapes
 from user_layers.onnx.fold import fold_constants
-from user_layers.onnx.load import from_proto
+from user_layers.onnx.load import Source, from_proto
 from user_layers.onnx.model import Model, Node, Value
 from user_layers.toolkit import Toolkit
 
@@ -41,6 +41,19 @@ def _reshaped() -> Any:
     return make_model(nodes, {"x": (1, 32, 4)}, ["y"], {"target": np.array([1, 32, 2, 2])})
 
 
+def _convolved() -> Any:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="c")
+    return make_model([node], {"x": (1, 3, 3, 3)}, ["y"], {"w": np.ones((8, 3, 1, 1), np.float32)})
+
+
+def _turned() -> Any:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("Reshape", ["t", "target"], ["y"]),
+    ]
+    return make_model(nodes, {"x": (2, 6)}, ["y"], {"target": np.array([2, 6])})
+
+
 def _positions() -> Any:
     """As exporters write embeddings of positions: looked up when the model is folded."""
     nodes = [
@@ -55,7 +68,10 @@ def _positions() -> Any:
     ("proto", "shape", "named"),
     [
         (_flattened(), (1, 2, 4, 4), r"the constant w \[18, 4\] of Gemm dense"),
-        (_reshaped(), (2, 32, 4), r"the constant target = \[1, 32, 2, 2\] of Reshape heads: 256 numbers"),
+        (_reshaped(), (1, 16, 4), r"the constant target = \[1, 32, 2, 2\] of Reshape heads: 64 numbers"),
+        (_reshaped(), (3, 16, 4), r"the constant target = \[1, 32, 2, 2\] of Reshape heads: 192 numbers"),
+        (_convolved(), (1, 4, 3, 3), r"the constant w \[8, 3, 1, 1\] of Conv c: 4 channels, .* for 3"),
+        (_convolved(), (2, 4, 3, 3), r"the constant w \[8, 3, 1, 1\] of Conv c: 4 channels, .* for 3"),
         (_positions(), (1, 3, 4), r"the constant p \[5, 4\] of Add embedded"),
     ],
 )
@@ -67,11 +83,81 @@ def test_a_contradiction_names_constant_and_node(
     assert "export it for these" in caught.value.hint
     onnx.save(proto, str(tmp_path / "m.onnx"))
     text = ["x=" + "x".join(map(str, shape))]
+    steps: list[str] = []
     for shapes, stages in ((text, []), ([], text)):
         options = CompileOptions(tmp_path / "m.onnx", tmp_path / "out", shapes=shapes, stages=stages)
         with pytest.raises(UsageError, match=named):
-            run(options, print, toolkit)
+            run(options, print, toolkit, step=steps.append)
         assert not (tmp_path / "out").exists()
+        assert not any("compiling" in step for step in steps)  # not even the stages that fit
+
+
+def _head(*targets: list[int]) -> Any:
+    """Features of a batch of two, as an exporter writes them that saw one shape."""
+    nodes = [helper.make_node("GlobalAveragePool", ["x"], ["r0"])]
+    constants: dict[str, Any] = {"w": np.arange(12, dtype=np.float32).reshape(6, 2)}
+    for i, target in enumerate(targets):
+        constants[f"t{i}"] = np.array(target)
+        nodes.append(helper.make_node("Reshape", [f"r{i}", f"t{i}"], [f"r{i + 1}"], name=f"rs{i}"))
+    nodes.append(helper.make_node("Gemm", [f"r{len(targets)}", "w"], ["y"], name="dense"))
+    return make_model(nodes, {"x": (2, 6, 1, 1)}, ["y"], constants)
+
+
+@pytest.mark.parametrize("targets", [([2, 6],), ([2, -1],), ([2, 2, 3], [2, 6]), ([0, -1],), ([-1, 6],)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_files_batch_in_reshapes_becomes_the_given_one(
+    targets: tuple[list[int], ...], dynamic: bool, toolkit: Toolkit, tmp_path: Path
+) -> None:
+    onnx.save(_head(*targets), str(tmp_path / "m.onnx"))
+    lines: list[str] = []
+    options = CompileOptions(tmp_path / "m.onnx", tmp_path / "out", dynamic, shapes=["x=5x6x1x1"])
+    assert run(options, lines.append, toolkit)
+    told = [line for line in lines if "is taken for the batch" in line]
+    assert len(told) == (targets[0][0] == 2)
+    if told:
+        names = ", ".join(f"rs{i}" for i in range(len(targets)))
+        assert told[0].startswith(
+            f"the 2 that begins the target of Reshape {names} is taken for the batch, 5"
+        )
+    model = Source.of(tmp_path / "m.onnx").load(_head(*targets), {"x": (5, 6, 1, 1)})
+    assert model.value("y").fixed == (5, 2)
+
+
+@pytest.mark.parametrize(
+    ("proto", "shape"),
+    [
+        (_reshaped(), (1, 16, 4)),  # the batch stays
+        (_reshaped(), (3, 16, 4)),  # it contradicts either way
+        (_turned(), (5, 6)),  # two of what are six: not the batch
+    ],
+)
+def test_what_is_no_batch_stays(proto: Any, shape: tuple[int, ...]) -> None:
+    model = Source.of(proto).load(proto, {"x": shape})
+    assert "target" in model.constants and len(model.constants) == 1 and not model.notes
+    with pytest.raises(UsageError, match="contradicts the constant target"):
+        check_shapes(fold_constants(model))
+
+
+def test_what_fits_as_it_is_written_stays() -> None:
+    """All numbers in one row: nothing contradicts that."""
+    nodes = [helper.make_node("Reshape", ["x", "t"], ["y"])]
+    proto = make_model(nodes, {"x": (1, 6)}, ["y"], {"t": np.array([1, -1])})
+    model = Source.of(proto).load(proto, {"x": (5, 6)})
+    assert model.value("y").fixed == (1, 30) and not model.notes
+
+
+def test_only_reshapes_of_the_batch_are_read_otherwise() -> None:
+    """One whose input begins with neither batch keeps its number."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "flat"], ["f"], name="features"),
+        helper.make_node("Transpose", ["f"], ["t"], perm=[1, 0]),
+        helper.make_node("Reshape", ["t", "rows"], ["y"], name="rows"),
+    ]
+    constants = {"flat": np.array([1, 6]), "rows": np.array([1, -1])}
+    proto = make_model(nodes, {"x": (1, 6, 1)}, ["y"], constants)
+    model = Source.of(proto).load(proto, {"x": (5, 6, 1)})
+    assert model.value("f").fixed == (5, 6) and model.value("y").fixed == (1, 30)
+    assert "Reshape features is taken" in model.notes[0]
 
 
 def test_other_batches_where_nothing_fixes_them() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firmware_sim.device.findings import together
-from firmware_sim.errors import CompileError
+from firmware_sim.errors import CompileError, TpulayerError
 from firmware_sim.shown import count
 from user_layers.bmodel.directory import BMODEL, REPORT_JSON, REPORT_PICTURE, REPORT_TEXT, References
 from user_layers.layer_nets import layer_nets
@@ -17,7 +17,9 @@ from user_layers.net.nodes import called
 from user_layers.onnx.build import Built, build, mark_mapped
 from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.explain import explain
+from user_layers.onnx.fitting import check_shapes
 from user_layers.onnx.flexible import Fixed, fixed_extents_of, restricted
+from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.int8 import Record
 from user_layers.onnx.kept import not_kept
 from user_layers.onnx.load import Source, overridden, read_proto
@@ -168,6 +170,7 @@ def compile_model(
     head = list(source.notes)
     if source.reread is None:
         head += [line for given in sets for line in overridden(proto, given)]
+    head += dict.fromkeys(line for one in models for line in one.notes)
     if not dynamic:
         proto = None  # with its constants
     nets: list[CompiledNet] = []
@@ -176,6 +179,8 @@ def compile_model(
     notes: list[str] = []
     different: list[str] = []
     summary, shared, apart = "", toolkit, None
+    for one in models[1:]:  # the first is built before anything is compiled
+        _check_stage(one, custom, toolkit, cpu)
     with called(source.short):  # what messages call the place where a layer was added
         for number in range(len(models)):  # enumerate would hold on to each
             one = models[number]
@@ -237,6 +242,19 @@ def compile_model(
         made = replace(int8, table=done.table) if int8 is not None else Int8(done.table)
         record = Record.of(source, shapes, custom, made).text()
     return CompiledModel(source.place, combine_stages(nets), data, summary, told, different, apart, record)
+
+
+def _check_stage(
+    model: Model, custom: Mapping[str, str | MapFunction], toolkit: Toolkit | None, cpu: bool
+) -> None:
+    """Errors: of a stage whose shapes contradict the model, before another one is compiled for long."""
+    try:
+        check_shapes(fold_constants(mark_mapped(model, custom)))
+    except TpulayerError:
+        # These are not all passes: what is built is what counts.
+        built = build(model, "stage", custom=custom, toolkit=toolkit, cpu=cpu)
+        if toolkit is None:
+            built.graph.toolkit.close()
 
 
 def _without_weights(model: Model) -> Model:

@@ -21,6 +21,16 @@ OTHER_SHAPES = (
     "the model holds numbers that follow from the shapes it was exported for: export it for these, or with "
     "free dimensions"
 )
+_CHANNELS = {
+    "Conv": (1, 1),
+    "ConvInteger": (1, 1),
+    "DeformConv": (1, 1),
+    "QLinearConv": (3, 1),
+    "ConvTranspose": (1, 0),
+    "BatchNormalization": (1, 0),
+    "InstanceNormalization": (1, 0),
+}
+"""Which input has a number for each channel of the first one, and along which axis."""
 _FEW = 8  # numbers of a constant that a message shows
 
 
@@ -28,7 +38,7 @@ def check_shapes(model: Model) -> None:
     """A folded model's nodes against the shapes of what they read. Errors: UsageError, or ModelError where
     nobody gave other shapes than the file's, naming the node and the constant."""
     for node in model.nodes:
-        if node.op == "Reshape" and node.domain in STANDARD and (why := _misfit(model, node)):
+        if node.domain in STANDARD and (why := _misfit(model, node)):
             raise _error(model, node, why)
     if not model.given:
         return  # the file has been checked as it is
@@ -41,7 +51,22 @@ def check_shapes(model: Model) -> None:
 
 
 def _misfit(model: Model, node: Node) -> str:
-    """Why a Reshape cannot do what it says, which the inference of shapes does not look at; "" if it can."""
+    """Why a node cannot do what it says, where the inference of shapes does not look at it; "" if it can."""
+    if node.op == "Reshape":
+        return _misshaped(model, node)
+    if node.op not in _CHANNELS:
+        return ""
+    index, axis = _CHANNELS[node.op]
+    source = model.value(node.inputs[0]).fixed
+    weights = model.value(node.inputs[index]).fixed if len(node.inputs) > index else None
+    if source is None or weights is None or len(source) < 2 or len(weights) <= axis:
+        return ""
+    wanted = weights[axis] * int(node.attributes.get("group", 1) if axis else 1)
+    return "" if source[1] == wanted else f"{source[1]} channels, where it is for {wanted}"
+
+
+def _misshaped(model: Model, node: Node) -> str:
+    """The same of a Reshape."""
     source, target = model.value(node.inputs[0]).fixed, model.constants.get(node.inputs[1])
     if source is None or target is None or target.ndim != 1:
         return ""

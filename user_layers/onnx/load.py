@@ -78,7 +78,11 @@ class Source:
         """The model that `read_proto` gave for it, with these shapes of inputs; errors as of `load_model`."""
         if self.reread is not None and shapes:
             return from_proto(self.reread(shapes), None, self.place)
-        return from_proto(proto, shapes, self.place)
+        model = from_proto(proto, shapes, self.place)
+        from user_layers.onnx.batch import other_batch, with_batch  # which folds, and so infers again
+
+        batch = other_batch(proto, shapes or {})
+        return model if batch is None else with_batch(model, batch)
 
     def mapped(self, custom: Mapping[str, str | MapFunction] | None) -> Mapping[str, str | MapFunction]:
         """What becomes of nodes by the user's word, and by the file's."""

@@ -124,7 +124,7 @@ class Model:
     """Nodes in an order in which they can run; constants by name (also those that nodes made).
 
     opset: of ONNX's own operations; opsets: of all domains ("" is ONNX's). given: shapes of inputs that the
-    user gave.
+    user gave; notes: what was read otherwise than it is written for these.
     """
 
     name: str
@@ -136,6 +136,7 @@ class Model:
     values: Mapping[str, Value]
     opsets: Mapping[str, int] = field(default_factory=dict)
     given: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def consumers(self) -> dict[str, tuple[Node, ...]]:
