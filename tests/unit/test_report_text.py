@@ -86,6 +86,19 @@ def test_labels_of_pictures_stay_different_too() -> None:
     assert [part.text for part in _parts(svg)] == ["….1/Conv", "….2/Conv", "/model/o…"]
 
 
+def test_how_long_a_part_on_the_host_took() -> None:
+    (stage,) = sample()[0].stages
+    parts = [replace(part, host_s=0.0012346) if part.kind == "cpu" else part for part in stage.parts]
+    nets = [NetReport("net", (replace(stage, parts=tuple(parts)),))]
+    text = " ".join(report_text(nets).split())
+    assert (
+        "1 part on the host; onnxruntime took 1,235 us in its first run, on the machine that compiled" in text
+    )
+    assert "on the host with onnxruntime (1,235 us): TopK of" in text
+    assert '"host_seconds": 0.0012346' in report_json(nets)
+    assert "onnxruntime takes is known when the net runs" in " ".join(report_text(sample()).split())
+
+
 def test_a_few_names_are_not_told_twice() -> None:
     (stage,) = sample()[0].stages
     (one,) = (node for node in stage.nodes if node.name == "scale")

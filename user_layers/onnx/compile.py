@@ -211,9 +211,11 @@ def compile_model(
                 fixed = fixed_extents_of(built, one, lambda given: source.load(proto, given), custom, cpu)
                 net = restricted(net, fixed)
                 notes += _fixed_lines(fixed)
-            nets.append(net)
             step(f"running on the emulator{at}")
-            inputs, fed, got = run_random(one, built, net, done)
+            inputs, fed, ran = run_random(one, built, net, done)
+            got = ran.outputs
+            net = _with_host_times(net, ran.subnets_s)
+            nets.append(net)
             data.append(References.of(fed.values(), got))
             if number == 0:
                 summary = _summary(built)
@@ -266,6 +268,21 @@ def _with_notes(net: CompiledNet, lines: Sequence[str], more: Sequence[str]) -> 
     """The net with lines in its log and its report that are not about one layer; more: the report's alone."""
     report = tuple(replace(stage, reasons=(*lines, *more, *stage.reasons)) for stage in net.report)
     return replace(net, log=(*lines, *net.log), report=report)
+
+
+def _with_host_times(net: CompiledNet, seconds: Sequence[float]) -> CompiledNet:
+    """The net of one stage with what its parts on the host took in a run, in its report."""
+    report = tuple(
+        replace(
+            stage,
+            parts=tuple(
+                replace(part, host_s=taken) if part.kind == "cpu" else part
+                for part, taken in zip(stage.parts, seconds, strict=True)
+            ),
+        )
+        for stage in net.report
+    )
+    return replace(net, report=report)
 
 
 def _observed_line(observed: Sequence[Value]) -> list[str]:

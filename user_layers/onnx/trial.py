@@ -25,14 +25,15 @@ from user_layers.quantize.quality import line as quality
 from user_layers.quantize.quality import useless
 from user_layers.quantize.report import Quantised
 from user_layers.quantize.table import Range
-from user_layers.runtime.references import run_net
+from user_layers.runtime import Ran
+from user_layers.runtime.references import timed_run
 
 
 def run_random(
     model: Model, built: Built, net: CompiledNet, done: Quantised[GraphBuilder] | None = None
-) -> tuple[dict[str, Array], dict[str, Array], list[Array]]:
-    """Random inputs of the model, the same as the net takes them, and what it gives. Where the model fails
-    with the whole numbers (it divides by them, or they are indices), others are tried. done: the net in
+) -> tuple[dict[str, Array], dict[str, Array], Ran]:
+    """Random inputs of the model, the same as the net takes them, and the run with these. Where the model
+    fails with the whole numbers (it divides by them, or they are indices), others are tried. done: the net in
     integers, whose inputs are random in the ranges that it was made for."""
     refused: DeviceError | None = None
     for whole in (None, 1, 0):
@@ -43,7 +44,7 @@ def run_random(
         if done is not None:
             fed = done.fed(fed)
         try:
-            return inputs, fed, run_net(net, built.graph.toolkit, fed)
+            return inputs, fed, timed_run(net, built.graph.toolkit, fed)
         except DeviceError as error:
             refused = refused or error
             if all(value.is_float for value in model.inputs):

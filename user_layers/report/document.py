@@ -95,6 +95,7 @@ def _part(part: PartReport) -> dict[str, Any]:
         "inputs": list(part.inputs),
         "outputs": list(part.outputs),
         "arena_bytes": part.arena_bytes,
+        "host_seconds": part.host_s,
         "work": _optional_work(part.work),
         "groups": [_group(group) for group in part.groups],
         "nodes": [_node(node) for node in part.nodes],

@@ -207,7 +207,8 @@ class GroupReport:
 class PartReport:
     """A subnet. kind: static, dynamic or cpu. order: how its nodes follow one another: a group, or the
     index of a node in `nodes`. work: of a static one; groups of a dynamic one have theirs for the largest
-    shapes. arena_bytes: DDR for what the firmware allocates."""
+    shapes. arena_bytes: DDR for what the firmware allocates. host_s: seconds that one on the host took in its
+    first run, on the machine that compiled the net; None where it was not run."""
 
     index: int
     kind: str
@@ -218,6 +219,7 @@ class PartReport:
     order: tuple[GroupReport | int, ...]
     work: Work | None
     arena_bytes: int
+    host_s: float | None = None
 
     def __repr__(self) -> str:
         layers, groups = count(len(self.nodes), "layer"), count(len(self.groups), "group")

@@ -100,8 +100,7 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
     else:
         yield from _line("time", "not known here: the firmware issues the commands when the net runs")
     if hosted:
-        text = f"{count(hosted, 'part')} on the host; how long onnxruntime takes is known when the net runs"
-        yield from _line("host", text)
+        yield from _line("host", f"{count(hosted, 'part')} on the host; {_host_time(stage)}")
     constants, context = megabytes(stage.constants_bytes), megabytes(stage.context_bytes)
     memory = f"{constants} MB of DDR for constants, {context} MB for inputs, outputs and everything between"
     yield from _line("memory", memory)
@@ -118,6 +117,18 @@ def _stage(title: str, stage: StageReport) -> Iterator[str]:
         else:
             yield from _part(part, number, names)
         number += len(part.nodes)
+
+
+def _host_time(stage: StageReport) -> str:
+    times = [part.host_s for part in stage.parts if part.kind == "cpu"]
+    if any(taken is None for taken in times):
+        return "how long onnxruntime takes is known when the net runs"
+    whole = sum(taken for taken in times if taken is not None)
+    return f"onnxruntime took {_micros(whole)} in its first run, on the machine that compiled the net"
+
+
+def _micros(seconds: float) -> str:
+    return f"{seconds * 1e6:,.0f} us"
 
 
 def _totals(stage: StageReport) -> Iterator[str]:
@@ -173,9 +184,9 @@ def _part_title(part: PartReport) -> str:
         assert part.work is not None
         return f"subnet {part.index}, static: {cycles_text(part.work.cycles)}"
     if part.kind == "cpu":
-        return (
-            f"subnet {part.index}, on the host with onnxruntime: {part.nodes[0].reason or 'no reason given'}"
-        )
+        taken = "" if part.host_s is None else f" ({_micros(part.host_s)})"
+        reason = part.nodes[0].reason or "no reason given"
+        return f"subnet {part.index}, on the host with onnxruntime{taken}: {reason}"
     text = f"subnet {part.index}, dynamic: the firmware runs it with the shapes it gets"
     return f"{text}; it allocates at most {megabytes(part.arena_bytes)} MB" if part.arena_bytes else text
 

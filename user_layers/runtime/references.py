@@ -15,7 +15,7 @@ from firmware_sim.errors import UsageError
 from user_layers.bmodel import as_read
 from user_layers.bmodel.directory import References
 from user_layers.net.compiled import CompiledNet, NetTensor
-from user_layers.runtime import BModelRuntime
+from user_layers.runtime import BModelRuntime, Ran
 from user_layers.runtime.attribution import Attribution
 from user_layers.toolkit import Toolkit
 
@@ -33,6 +33,13 @@ def run_net(
 
     Errors: UsageError where this machine has not the memory; those of the runtime.
     """
+    return timed_run(net, toolkit, inputs, stage).outputs
+
+
+def timed_run(
+    net: CompiledNet, toolkit: Toolkit, inputs: Mapping[str, ArrayLike], stage: int | None = None
+) -> Ran:
+    """The same with the time that each part took, seconds by this machine's clock."""
     with load_net(net, toolkit) as runtime:
         return _launch(runtime, net, inputs, stage)
 
@@ -47,8 +54,8 @@ def load_net(net: CompiledNet, toolkit: Toolkit) -> BModelRuntime:
 
 def _launch(
     runtime: BModelRuntime, net: CompiledNet, inputs: Mapping[str, ArrayLike], stage: int | None
-) -> list[NDArray[np.generic]]:
-    return runtime.launch(net.name, {name: np.asarray(x) for name, x in inputs.items()}, stage)
+) -> Ran:
+    return runtime.run(net.name, {name: np.asarray(x) for name, x in inputs.items()}, stage)
 
 
 def _check_memory(net: CompiledNet) -> None:
@@ -104,7 +111,7 @@ def _stage(
     expected = _given(stage.outputs, outputs, f"net {net.name!r}, reference output")
     used = {t.name: given[t.name] if t.name in given else _random(t, rng) for t in stage.inputs}
     if len(expected) < len(stage.outputs):
-        computed = _launch(load(), net, used, index)
+        computed = _launch(load(), net, used, index).outputs
         expected = {t.name: expected.get(t.name, y) for t, y in zip(stage.outputs, computed, strict=True)}
     return References.of((used[t.name] for t in stage.inputs), [expected[t.name] for t in stage.outputs])
 
