@@ -90,6 +90,12 @@ def test_labels_that_are_no_classes(place: Path, labels: Any, told: str) -> None
         evaluated(place, "relu", labelled(place, labels), metric="top1")
 
 
+def test_progress_says_of_how_many(place: Path) -> None:
+    steps: list[str] = []
+    run_evaluate(EvaluateOptions(place / "relu", place / labelled(place, [0, 1, 2])), print, steps.append)
+    assert steps[0] == "building the nets" and steps[-1].startswith("evaluating, 3 of 3 samples, ")
+
+
 def test_labels_of_other_kinds_are_for_metrics(place: Path) -> None:
     data = labelled(place, np.eye(3))
     score, _ = evaluated(place, "relu", data, metric=f"{place}/metrics.py:of_labels")

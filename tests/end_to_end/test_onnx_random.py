@@ -34,6 +34,17 @@ def test_what_is_exported_for_training_is_not_compared(
     assert any(line.startswith("y equals onnxruntime's") for line in lines) == compared
 
 
+def test_results_that_are_all_denormals_say_little(toolkit: Toolkit, tmp_path: Path) -> None:
+    """On the host, which has them; the chip has 0 in their place."""
+    nodes = [helper.make_node("Mul", ["x", "least"], ["a"]), helper.make_node("Det", ["a"], ["y"])]
+    constants = {"least": np.float32(1e-20)}
+    onnx.save(make_model(nodes, {"x": (5, 2, 2)}, ["y"], constants), tmp_path / "m.onnx")
+    lines: list[str] = []
+    assert run(CompileOptions(tmp_path / "m.onnx", tmp_path / "net"), lines.append, toolkit)
+    (line,) = (line for line in lines if line.startswith("y equals onnxruntime's"))
+    assert line.endswith("this says little: each of its values is 0 for these random inputs")
+
+
 @pytest.mark.parametrize(("op", "value"), [("Log", "nan"), ("Relu", "0"), ("Neg", "")])
 def test_results_that_are_all_alike(op: str, value: str, toolkit: Toolkit, tmp_path: Path) -> None:
     """Of numbers below 0."""

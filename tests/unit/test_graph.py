@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from firmware_sim.errors import CompileError, UsageError
+from firmware_sim.errors import CompileError, DeviceError, UsageError
 from firmware_sim.wire import BUILTIN_OP_BASE, DType, TensorRecord, TType
 from tests.support.compiler_fakes import (
     FakeLayer,
@@ -244,3 +244,21 @@ def test_closing_ends_both_processes() -> None:
     with pytest.raises(UsageError, match="closed"):
         _ = toolkit.device
     g.close()
+
+
+@pytest.mark.parametrize(("code", "told"), [("-1 (BM_LAYER_NOT_SUPPORTED)", True), ("-3", False)])
+def test_what_a_layer_was_given_that_refuses_it(
+    code: str, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toolkit = FakeToolkit(local_layer())
+
+    def refuse(*_: Any) -> list[TensorRecord]:
+        raise DeviceError(f"layer TPU_LOC: shape function returned {code}")
+
+    monkeypatch.setattr(toolkit.fake_device, "infer_shape", refuse)
+    graph = Graph(toolkit=toolkit)
+    graph.add_tpu_layer("TPU_LOC", [graph.add_input("x", (1, 2))], None, ["y"])
+    with pytest.raises(CompileError, match="shape function returned -") as caught:
+        graph.shape("y")
+    assert caught.value.message.endswith("; it was given 'x' float32") == told
+    assert ("input_dtype and input_store_mode" in caught.value.hint) == told

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from firmware_sim.errors import UsageError
-from user_layers.quantize.data import Batch, batches
+from user_layers.quantize.data import Batch, batches, samples_in
 
 SHAPES = {"x": (2, 3, 4)}
 GOOD = np.arange(60, dtype=np.float32).reshape(5, 3, 4)
@@ -92,3 +92,19 @@ def test_damaged_files(tmp_path: Path, damage: str) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read .*none.npz: No such file or directory"):
         list(batches(tmp_path / "none.npz", SHAPES))
+
+
+def test_how_many_samples_there_are_is_known_before(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((7, 2)))
+    np.savez(tmp_path / "b.npz", x=np.zeros((5, 3)), labels=np.zeros(5))
+    assert [samples_in(tmp_path / name) for name in ("a.npy", "b.npz", "")] == [7, 5, 12]
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    for i in range(3):
+        (pictures / f"{i}.png").touch()
+    (pictures / "notes.txt").touch()
+    assert samples_in(pictures) == 3
+    np.savez(tmp_path / "c.npz", x=np.zeros((5, 3)), y=np.zeros(4))
+    (tmp_path / "d.npy").touch()
+    for name in ("c.npz", "d.npy", "missing.npy", ""):
+        assert samples_in(tmp_path / name) is None

@@ -20,7 +20,7 @@ from user_layers.evaluate.search import Target, search
 from user_layers.evaluate.work import worker, worker_anywhere
 from user_layers.onnx.int8 import opened
 from user_layers.onnx.load import Source
-from user_layers.quantize.data import batches
+from user_layers.quantize.data import batches, samples_in
 from user_layers.quantize.pictures import Preprocess, Words
 from user_layers.quantize.quality import Sums
 from user_layers.quantize.report import some
@@ -65,11 +65,12 @@ def run_evaluate(
     job = Job.of(options.folder, options.model)
     pictures = options.pictures.told(job.record.pictures, str(options.folder))
     step("building the nets")
-    score, begin = Score(), time.monotonic()
+    score, begin, all_ = Score(), time.monotonic(), samples_in(options.data)
+    of = f" of {all_}" if all_ is not None else ""
     for one in _scores(job, options, own, pictures):
         score.merge(one)
         rate = score.samples / (time.monotonic() - begin)
-        step(f"evaluating, {count(score.samples, 'sample')}, {rate:.1f} a second")
+        step(f"evaluating, {score.samples}{of} samples, {rate:.1f} a second")
     if options.json:
         say(json.dumps(as_json(score), indent=2))
     else:

@@ -17,6 +17,8 @@ from user_layers.net.net import Net, NetTensorInfo
 from user_layers.net.nodes import MAX_ELEMENTS, LayerNode, Tensor
 from user_layers.toolkit import Toolkit
 
+_REFUSES = "(BM_LAYER_NOT_SUPPORTED)"
+
 
 class Unresolved(Protocol):
     """What shape inference needs of a graph (GraphBuilder)."""
@@ -154,7 +156,10 @@ def _infer(
             node.op.op_type, node.param, inputs, len(node.outputs), wanted if any(wanted) else ()
         )
     except DeviceError as e:
-        raise CompileError(f"{node.title}: its shape function failed: {e.message}", hint=e.hint) from e
+        offered, hint = _offered(node, inputs) if _REFUSES in e.message else ("", "")
+        raise CompileError(
+            f"{node.title}: its shape function failed: {e.message}{offered}", hint=e.hint or hint
+        ) from e
     result = []
     for i, (name, record) in enumerate(zip(node.outputs, records, strict=True)):
         if not record.shape or min(record.shape) < 1 or math.prod(record.shape) > MAX_ELEMENTS:
@@ -189,6 +194,18 @@ def _infer(
             )
         )
     return result
+
+
+def _offered(node: LayerNode, inputs: Sequence[TensorRecord]) -> tuple[str, str]:
+    """What a layer of the user's was given that refuses it, and a hint: how it comes by other types."""
+    if node.op.is_builtin:
+        return "", ""
+    told = (f"{name!r} {one.format.text}" for name, one in zip(node.inputs, inputs, strict=True))
+    hint = (
+        "the types are those that input_dtype and input_store_mode of its descriptor ask for: without these "
+        "a layer is given float32 for what is quantised"
+    )
+    return f"; it was given {', '.join(told)}", hint
 
 
 def _contradiction(

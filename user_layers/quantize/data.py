@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from firmware_sim import npy
 from firmware_sim.errors import MissingError, UsageError
 from firmware_sim.shown import count as counted
 from user_layers.quantize.pictures import Preprocess
@@ -64,6 +65,25 @@ def batches(path: Path, inputs: Shapes, how: Preprocess | None = None) -> Iterat
     if path.suffix.lower() not in _ARRAYS:
         raise UsageError(f"{path} is neither a folder nor .npz or .npy", hint="see `--data` in docs/int8.md")
     yield from _of_arrays(path, inputs, how)
+
+
+def samples_in(path: Path) -> int | None:
+    """How many samples `batches` takes from there, by what headers say; None where they do not."""
+    if path.is_dir():
+        files = [p for p in path.iterdir() if p.suffix.lower() in (*_ARRAYS, *_PICTURES)]
+        found = [1 if p.suffix.lower() in _PICTURES else samples_in(p) for p in files]
+        known = [n for n in found if n is not None]
+        return sum(known) if known and len(known) == len(found) else None
+    try:
+        with path.open("rb") as file:
+            if path.suffix.lower() == ".npz":
+                shapes = [header.shape for header in npy.Archive(file).headers.values()]
+            else:
+                shapes = [np.load(path, mmap_mode="r").shape]
+    except (OSError, ValueError, EOFError):
+        return None
+    counts = {shape[0] for shape in shapes if shape}
+    return int(counts.pop()) if len(counts) == 1 else None
 
 
 def _of_arrays(path: Path, inputs: Shapes, how: Preprocess | None) -> Iterator[Batch]:

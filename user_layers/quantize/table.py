@@ -289,4 +289,7 @@ def _checked(path: Path, what: str, one: Range) -> Range:
 
 
 def _bad(path: Path, what: str) -> ModelError:
-    return ModelError(f"{path}: the calibration table {what}", hint="`tpulayer calibrate` makes one")
+    """what: "has no tensors", or an entry of the table and what is wrong with it."""
+    of_one = what.startswith(("tensor ", "line "))
+    told = f"in the calibration table, {what}" if of_one else f"the calibration table {what}"
+    return ModelError(f"{path}: {told}", hint="`tpulayer calibrate` makes one")
