@@ -210,7 +210,7 @@ def explain(built: Built) -> Explanation:
     rows = sorted(operations.values(), key=lambda one: (-one.tpu_macs - one.cpu_macs, -one.tpu - one.cpu))
     missing = sorted(gaps.values(), key=lambda gap: (-gap.macs, -len(gap.nodes)))
     parts = sum(part.on_cpu for part in built.parts)
-    notes = described(built.narrow)
+    notes = [*described(built.narrow), *built.model.notes]
     return Explanation(tuple(rows), tuple(missing), follows, parts, tuple(notes), built.quantised)
 
 

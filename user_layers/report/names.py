@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 CUT = "…"
 _TOKENS = re.compile(r"[^\W\d_]+|\d+|.", re.DOTALL)
@@ -49,21 +50,29 @@ def distinct(names: Iterable[str], width: int, cut: Cut = middle_cut) -> Mapping
     return shown
 
 
+@lru_cache(maxsize=1 << 14)
+def _tokens(name: str) -> tuple[str, ...]:
+    return tuple(_TOKENS.findall(name))
+
+
 def _differing(names: Sequence[str], width: int) -> dict[str, str]:
     """Names by the tokens in which they differ, with as much around these as has room."""
-    tokens = {name: _TOKENS.findall(name) for name in names}
+    tokens = {name: _tokens(name) for name in names}
     kept: dict[str, list[int]] = {name: [] for name in names}
     # Where names that were equal up to a token go on with different ones, all keep what follows there.
-    stretches = [(list(names), 0)]
+    stretches = [list(names)]
     while stretches:
-        group, at = stretches.pop()
+        group = stretches.pop()
+        first, last = (pick(tokens[name] for name in group) for pick in (min, max))
+        at = next(
+            (i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first)
+        )
         ways: defaultdict[str, list[str]] = defaultdict(list)
         for name in group:
-            ways["".join(tokens[name][at : at + 1])].append(name)
-        for name in group if len(ways) > 1 else ():
             if at < len(tokens[name]):
+                ways[tokens[name][at]].append(name)
                 kept[name].append(at)
-        stretches += [(rest, at + 1) for token, rest in ways.items() if token and len(rest) > 1]
+        stretches += [rest for rest in ways.values() if len(rest) > 1]
     return {name: _fitted(tokens[name], kept[name], width) for name in names}
 
 
@@ -71,10 +80,17 @@ def _fitted(tokens: Sequence[str], wanted: Sequence[int], width: int) -> str:
     """Of a name's tokens those that are wanted, then the others, from the end on, as long as there is room:
     families of names differ early, their members late."""
     kept: set[int] = set()
+    length = len(CUT)
     for at in (*reversed(wanted), *reversed(range(len(tokens)))):
-        if len(_joined(tokens, kept | {at})) > width:
+        if at in kept:
+            continue
+        # In the place of the gap that it lies in there are none, one or two.
+        gaps = (at > 0 and at - 1 not in kept) + (at + 1 < len(tokens) and at + 1 not in kept)
+        longer = length + len(tokens[at]) + (gaps - 1) * len(CUT)
+        if longer > width:
             break
         kept.add(at)
+        length = longer
     return _joined(tokens, kept)
 
 
