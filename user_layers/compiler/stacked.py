@@ -176,7 +176,10 @@ class _Looking:
         if node.op.op not in ("TPU_CONV", "TPU_DECONV") or not node.op.is_builtin:
             return None
         source, made = (_of_columns(self._net.tensors[name]) for name in (node.inputs[0], node.outputs[0]))
-        if len(made.shape) != 4 or made.shape[2] < 2 or not self._only_floats(source, made):
+        if len(made.shape) != 4 or not self._only_floats(source, made):
+            return None
+        alone = source.shape[1] == 1 and node.op.op == "TPU_CONV"  # whose line may be the only row
+        if max(made.shape[2:] if alone else made.shape[2:3]) < 2:
             return None
         weights, window = self._weights(node), self._values(node)
         if weights is None or window["groups"] != 1:
@@ -316,6 +319,7 @@ def _written(graph: G, net: Net, stacks: Sequence[_Stack]) -> G:
     members = {node.name: one for one in stacks for node in (one.layer.node, *one.chain)}
     unfolds = {one.layer.unfold.name: one for one in stacks if one.layer.unfold is not None}
     names: dict[str, str] = {}  # of what has several rows as channels
+    lines: dict[tuple[str, int], str] = {}  # of inputs whose blocks of so many samples are channels
     for node in graph.nodes:
         with called(node.where):
             if node.name in unfolds:
@@ -333,7 +337,10 @@ def _written(graph: G, net: Net, stacks: Sequence[_Stack]) -> G:
             if node is one.layer.node:
                 rows_in = one.layer.unfold is not None or isinstance(one.layer, Continued)
                 if isinstance(one.layer, Turned):
-                    names[node.inputs[0]] = _turn(graph, made, net, one.layer, free)
+                    key = node.inputs[0], one.layer.given
+                    if key not in lines:
+                        lines[key] = _turn(graph, made, net, one.layer, free)
+                    names[node.inputs[0]] = lines[key]
                 x = names[node.inputs[0]] if rows_in else node.inputs[0]
                 constants = _constants(graph, made, one, free)
                 window = {**one.layer.window}

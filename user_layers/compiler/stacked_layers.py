@@ -243,15 +243,14 @@ _LEAST_BLOCK, _MOST_BLOCK = 4, NPU_NUM  # samples: below, lanes of channels are 
 
 def turned(layer: Convolution) -> Iterator[Turned]:
     """What a convolution can be whose samples become channels."""
-    if layer.unfold is not None or layer.source.shape[1] != 1:
+    columns = layer.source.shape[3] > 1
+    one = _of_rows(layer) if columns else layer
+    if layer.unfold is not None or layer.source.shape[1] != 1 or one.window["dilation_h"] > 1:
         return
-    for columns, one in ((False, layer), (True, _of_rows(layer))):
-        line, across = one.source.shape[2:]
-        if (across > 1) != columns or one.window["dilation_h"] > 1:
-            continue
-        for given in range(_LEAST_BLOCK, min(line, _MOST_BLOCK) + 1):
-            if line % given == 0:
-                yield Turned(**_fields(one), given=given, columns=columns)
+    line = one.source.shape[2]
+    for given in range(_LEAST_BLOCK, min(line, _MOST_BLOCK) + 1):
+        if line % given == 0:
+            yield Turned(**_fields(one), given=given, columns=columns)
 
 
 def _of_rows(layer: Convolution) -> Convolution:

@@ -19,7 +19,7 @@ from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.convert_window import ONE_TAP, whole
 from user_layers.onnx.einsum import terms_of
 from user_layers.onnx.fuse import AFFINE
-from user_layers.onnx.lower import Lowering, Unsupported, converts
+from user_layers.onnx.lower import Lowering, Unsupported, converts, reshape_param
 from user_layers.onnx.model import ARITHMETIC, Array, Node
 
 
@@ -140,8 +140,10 @@ def reduce(to: Lowering, node: Node) -> None:
         if keep:
             to.simple(op, node, inputs, fields)
         else:
-            kept = to.between(op, node, inputs, fields)
-            to.simple("TPU_RESHAPE", node, [kept], shape_param(to.shape(node.outputs[0])))
+            kept, rank = to.between(op, node, inputs, fields), len(to.shape(node.inputs[0]))
+            along = {axis % rank for axis in axes}
+            left = (-2 - d for d in range(rank) if d not in along)  # TPU_RESHAPE's word for what comes
+            to.simple("TPU_RESHAPE", node, [kept], reshape_param(*left))
         return
     padded = [*axes, *[0] * (8 - len(axes))]
     param: dict[str, object] = {"axes_num": len(axes), "axes": padded, "keep_dims": int(keep)}
@@ -158,7 +160,7 @@ def _local(to: Lowering, node: Node, axes: list[int]) -> tuple[str, list[str], d
     if node.op in _PLANES and along == set(range(2, rank)):
         # Of three dimensions the last one may also be rows of tokens.
         return _planes(to, node, WHOLE_PLANE) if rank == 4 or _keeps_channels(to, node.inputs[0]) else None
-    if node.op in _PLANES and rank == 4 and along in ({2}, {3}) and _fills_lanes(to, node):
+    if node.op in _LINES and rank == 4 and along in ({2}, {3}) and _fills_lanes(to, node):
         return _planes(to, node, WHOLE_COLUMN if along == {2} else WHOLE_ROW)
     if node.op in _CHANNELS and rank == 4 and along == {1} and _keeps_channels(to, node.inputs[0]):
         return _channels(to, node)
@@ -166,6 +168,7 @@ def _local(to: Lowering, node: Node, axes: list[int]) -> tuple[str, list[str], d
 
 
 _PLANES = ("ReduceMean", "ReduceMax", "ReduceSum", "ReduceSumSquare", "ReduceL2")
+_LINES = ("ReduceMean", "ReduceMax")  # a sum would be told the compiled extent
 _CHANNELS = ("ReduceMean", "ReduceSum")
 
 
@@ -201,21 +204,24 @@ def _channels(to: Lowering, node: Node) -> tuple[str, list[str], dict[str, Any]]
 
 
 def _fills_lanes(to: Lowering, node: Node) -> bool:
-    """Whether channels are enough for a pool, which has one in each lane; a reduction fills all of them."""
+    """Whether channels are enough for a pool, which has one in each lane, where a reduction fills all; and
+    the planes so small that it is not slower in DDR, where averages alone are reductions."""
     _, c, h, w = to.shape(node.inputs[0])
-    return c >= NPU_NUM // 2 and max(h, w) <= WINDOW_SIDE_MAX
+    return c >= NPU_NUM // 2 and max(h, w) <= (WINDOW_SIDE_MAX if node.op == "ReduceMean" else _MAXIMA)
+
+
+_MAXIMA = 128  # rows and columns
 
 
 def _planes(to: Lowering, node: Node, of: int) -> tuple[str, list[str], dict[str, Any]]:
-    """The last layer for whole planes, columns or rows, with all dimensions kept."""
-    planes, shape = to.tensor(node.inputs[0]), to.shape(node.inputs[0])
+    """The last layer for whole planes, or for columns or rows of _LINES, all dimensions kept."""
+    planes = to.tensor(node.inputs[0])
     if node.op in ("ReduceMean", "ReduceMax"):
         return "TPU_POOL", [planes], whole(node.op == "ReduceMean", of)
     if node.op != "ReduceSum":
         planes = to.between("TPU_BINARY", node, *binary(to, planes, planes, "MUL"))
-    mean = to.between("TPU_POOL", node, [planes], whole(True, of))
-    kernel = {WHOLE_PLANE: shape[2:], WHOLE_COLUMN: shape[2:3], WHOLE_ROW: shape[3:]}[of]
-    count = float(math.prod(kernel))
+    mean = to.between("TPU_POOL", node, [planes], whole(average=True))
+    count = float(math.prod(to.shape(node.inputs[0])[2:]))
     times = {"value": count, "binary_op": BINARY["MUL"], "inversed": 0}
     if node.op == "ReduceL2":
         total = to.between("TPU_CONST_BINARY", node, [mean], times)

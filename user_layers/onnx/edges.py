@@ -61,8 +61,8 @@ def _with_pads(model: Model, conv: Node, pads: Sequence[int]) -> Node | None:
     rank = len(weights) - _SPATIAL
     dilations = conv.attributes.get("dilations", [1] * rank)
     reach = [(kernel - 1) * int(d) for kernel, d in zip(weights[_SPATIAL:], dilations, strict=True)]
-    limit = max(reach) if rank < _VOLUME else WINDOW_STEP_MAX
-    if any(not 0 <= pad <= min(limit, most) for pad, most in zip(pads, reach * 2, strict=True)):
+    most = reach if rank < _VOLUME else [min(one, WINDOW_STEP_MAX) for one in reach]
+    if any(not 0 <= pad <= limit for pad, limit in zip(pads, most * 2, strict=True)):
         return None
     return replace(conv, attributes={**conv.attributes, "pads": list(pads)}, proto=None)
 
