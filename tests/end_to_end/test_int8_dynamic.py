@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
 
@@ -20,6 +19,7 @@ from user_layers.quantize.quality import compared
 from user_layers.quantize.rewrite import Int8, QuantiseOptions
 from user_layers.quantize.table import Table
 from user_layers.runtime import BModelRuntime
+from user_layers.runtime.onnx_session import open_session
 from user_layers.toolkit import Toolkit
 
 node = helper.make_node
@@ -116,7 +116,7 @@ def test_smaller_pictures(kind: str, toolkit: Toolkit, tmp_path: Path) -> None:
             compiled(model, shape, int8, tmp_path / name, toolkit)
             np.testing.assert_array_equal(got, launched(tmp_path / name, x, toolkit))
         else:
-            (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+            (want,) = open_session(model.SerializeToString()).run(None, {"x": x})
             assert compared(want, got).sqnr > 25
 
 

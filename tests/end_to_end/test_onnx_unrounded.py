@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
@@ -21,6 +20,7 @@ from user_layers.onnx.unrounded import AT_RUN_TIME, PACKED, SIXTEEN
 from user_layers.quantize.quality import compared
 from user_layers.quantize.rewrite import Int8
 from user_layers.quantize.table import Range, Table
+from user_layers.runtime.onnx_session import open_session
 from user_layers.toolkit import Toolkit
 
 ROWS, INNER, COLUMNS = 6, 40, 24
@@ -45,7 +45,7 @@ def ran(
 ) -> tuple[Array, list[Array], list[Array]]:
     """Random numbers, what onnxruntime makes of them, and the net, which is layers only."""
     x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
-    want = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    want = open_session(proto.SerializeToString()).run(None, {"x": x})
     made = Graph.from_onnx(proto, toolkit=toolkit)
     made.compile()
     return x, want, made.run({"x": x})
@@ -76,7 +76,8 @@ def test_products_with_scales_of_run_time(toolkit: Toolkit, zero: Any) -> None:
     constants: dict[str, Any] = {"zw": np.asarray(zero or 0, np.int8)}
     nodes = [DYNAMIC]
     for name in "abc":
-        constants[f"w{name}"] = rng.integers(-127, 128, (INNER, COLUMNS)).astype(np.int8)
+        # Of 7 bits: onnxruntime saturates sums of two products with zero points on processors without VNNI.
+        constants[f"w{name}"] = rng.integers(-63, 64, (INNER, COLUMNS)).astype(np.int8)
         constants[f"f{name}"] = rng.uniform(0.01, 0.02, COLUMNS).astype(np.float32)
         inputs = ["q", f"w{name}", "z", *(["zw"] if zero is not None else [])]
         nodes += [
@@ -386,6 +387,6 @@ def test_rows_of_a_table_of_integers(toolkit: Toolkit) -> None:
     assert built.quantised is None and not built.on_cpu
     made = Graph.from_onnx(proto, toolkit=toolkit)
     made.compile()
-    (want,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    (want,) = open_session(proto.SerializeToString()).run(None, {"x": x})
     (got,) = made.run({"x": x})
     assert float(np.abs(got.astype(np.float64) - want).max()) < 1e-6

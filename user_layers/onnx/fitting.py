@@ -54,7 +54,7 @@ def _misfit(model: Model, node: Node) -> str:
     """Why a node cannot do what it says, where the inference of shapes does not look at it; "" if it can."""
     if node.op == "Reshape":
         return _misshaped(model, node)
-    if node.op not in _CHANNELS:
+    if node.op not in _CHANNELS or not model.given:  # a file's own channels are refused where layers are made
         return ""
     index, axis = _CHANNELS[node.op]
     source = model.value(node.inputs[0]).fixed
