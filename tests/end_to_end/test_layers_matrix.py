@@ -474,7 +474,7 @@ def test_products_in_slices(toolkit: Toolkit, shape: tuple[int, ...], n: int) ->
     near(got, product(x, w, {}, sample((n,), 2)))
 
 
-@examples(20)
+@examples(10)
 @given(st.data())
 def test_products_of_two_computed_matrices_in_groups(toolkit: Toolkit, data: st.DataObject) -> None:
     """Of three dimensions; a dynamic net runs with its own and with smaller shapes."""

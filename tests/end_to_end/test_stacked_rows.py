@@ -199,7 +199,7 @@ def test_a_convolution_of_rows_at_once(toolkit: Toolkit, data: st.DataObject) ->
     assert (f"[1, {8 * given}, {h // given}, {w}]" in convolutions[0]) == bool(found)
 
 
-@examples(25)
+@examples(12)
 @given(st.data())
 def test_any_line_of_one_channel_in_blocks(toolkit: Toolkit, data: st.DataObject) -> None:
     """Blocks of samples become channels before the convolution, whatever it costs: along lines, pictures of
