@@ -44,14 +44,16 @@ def other_batch(proto: Any, shapes: Mapping[str, Sequence[int]]) -> Batch | None
 def with_batch(model: Model, batch: Batch) -> Model:
     """The model as it is, or with the reshapes that take the file's batch taking the given one, and a note
     about that. A model that fits neither way stays, and is refused later by what it contradicts."""
-    if _fits(model):
+    as_written = fold_constants(model)
+    if _fits(as_written):
         return model
+    known = as_written.constants
     left_out: set[str] = set()
     while True:
-        candidates = _candidates(model, batch, left_out)
+        candidates = _candidates(model, known, batch, left_out)
         if not candidates:
             return model
-        changed = _rewritten(model, candidates)
+        changed = _rewritten(model, known, candidates)
         folded = fold_constants(changed)
         firsts = {name: _first(folded, node) for name, node in candidates.items()}
         # As many as before is what is written where that is the file's batch, and what is meant where it is
@@ -61,27 +63,28 @@ def with_batch(model: Model, batch: Batch) -> Model:
             break
         left_out |= others
     meant = [node for name, node in candidates.items() if firsts[name] == batch.given]
-    if not meant or not _fits(changed):
+    if not meant or not _fits(folded):
         return model
     return replace(changed, notes=(*model.notes, _line(meant, batch)))
 
 
-def _fits(model: Model) -> bool:
+def _fits(folded: Model) -> bool:
     try:
-        check_shapes(fold_constants(model))
+        check_shapes(folded)
     except TpulayerError:
         return False
     return True
 
 
-def _candidates(model: Model, batch: Batch, left_out: Collection[str]) -> dict[str, Node]:
-    """Reshapes by their outputs whose constant targets begin with the file's batch."""
-    constants = fold_constants(model).constants
+def _candidates(
+    model: Model, known: Mapping[str, Array], batch: Batch, left_out: Collection[str]
+) -> dict[str, Node]:
+    """Reshapes by their outputs whose constant targets begin with the file's batch. known: all constants."""
     found = {}
     for node in model.nodes:
         if not node.is_a("Reshape") or len(node.inputs) != 2 or node.attributes.get("allowzero", 0):
             continue
-        target = constants.get(node.inputs[1])
+        target = known.get(node.inputs[1])
         if target is None or target.ndim != 1 or not target.size or node.outputs[0] in left_out:
             continue
         if target[0] == batch.written:
@@ -90,15 +93,15 @@ def _candidates(model: Model, batch: Batch, left_out: Collection[str]) -> dict[s
 
 
 def _first(model: Model, node: Node) -> int | None:
-    """The first extent of what a node of the model before folding reads."""
-    kept = model.makers.get(node.outputs[0])
-    shape = None if kept is None else model.value(kept.inputs[0]).fixed
+    """The first extent of what a node of the model before folding reads; folding takes away one that changes
+    nothing."""
+    kept = model.makers.get(node.outputs[0], node)
+    shape = model.value(kept.inputs[0]).fixed
     return shape[0] if shape else None
 
 
-def _rewritten(model: Model, nodes: Mapping[str, Node]) -> Model:
+def _rewritten(model: Model, known: Mapping[str, Array], nodes: Mapping[str, Node]) -> Model:
     """The model with targets of reshapes that keep the first extent; shapes behind are inferred again."""
-    known = fold_constants(model).constants
     constants: dict[str, Array] = dict(model.constants)
     made: list[Node] = []
     behind: set[str] = set()
