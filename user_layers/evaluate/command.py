@@ -15,7 +15,7 @@ from firmware_sim.shown import count
 from firmware_sim.suggest import did_you_mean
 from user_layers.cases.hand_out import Where, hand_out
 from user_layers.evaluate.job import Job
-from user_layers.evaluate.score import METRICS, LayerSums, Score
+from user_layers.evaluate.score import METRICS, Score
 from user_layers.evaluate.search import Target, search
 from user_layers.evaluate.work import worker, worker_anywhere
 from user_layers.onnx.int8 import opened
@@ -124,7 +124,7 @@ def as_json(score: Score) -> dict[str, Any]:
         sqnr, cosine = (x if math.isfinite(x) else None for x in (sums.sqnr, sums.cosine))
         return {"sqnr": sqnr, "cosine": cosine, "not_finite": sums.odd}
 
-    def parts(sums: LayerSums) -> dict[str, float]:
+    def parts(sums: Sums) -> dict[str, float]:
         return dict(zip(("noise_beyond_range", "noise_became_0"), sums.parts, strict=True))
 
     return {

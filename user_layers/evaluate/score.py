@@ -26,46 +26,6 @@ def no_classes(labels: npt.NDArray[np.generic], classes: int) -> str:
 
 
 @dataclass
-class LayerSums(Sums):
-    """Also which part of the noise is where integers end (cut), and where they are 0 for what is not
-    (vanished)."""
-
-    cut: float = 0.0
-    vanished: float = 0.0
-
-    def add_parts(self, want: Array, got: Array, ends: Array, zeros: Array) -> None:
-        """Of the numbers of some samples. ends, zeros: not 0 where the integer is the greatest or least one,
-        or 0."""
-        noise = np.square(want.astype(np.float64) - got.astype(np.float64))
-        finite = np.isfinite(noise)
-        self.cut += float(noise[finite & (ends != 0)].sum())
-        self.vanished += float(noise[finite & (zeros != 0)].sum())
-
-    def merge(self, other: Sums) -> None:
-        """Those of other samples."""
-        super().merge(other)
-        if isinstance(other, LayerSums):
-            self.cut += other.cut
-            self.vanished += other.vanished
-
-    @property
-    def parts(self) -> tuple[float, float]:
-        """cut and vanished in parts of the noise."""
-        return (self.cut / self.noise, self.vanished / self.noise) if self.noise else (0.0, 0.0)
-
-    @property
-    def why(self) -> str:
-        """For people: what most of the noise is, where that is one of both, or nothing."""
-        cut, vanished = self.parts
-        said = [f"{cut:.0%} beyond the range"] if cut >= _TOLD else []
-        said += [f"{vanished:.0%} became 0"] if vanished >= _TOLD else []
-        return f"  ({', '.join(said)})" if said else ""
-
-
-_TOLD = 0.25  # of the noise: what is worth a word
-
-
-@dataclass
 class Score:
     """Of some samples. outputs, layers: sums by names; same: how often the greatest number of the first
     output is the float net's; float_right, int_right: how often it is the label, of `labelled` samples. own:
@@ -75,7 +35,7 @@ class Score:
 
     samples: int = 0
     outputs: dict[str, Sums] = field(default_factory=dict)
-    layers: dict[str, LayerSums] = field(default_factory=dict)
+    layers: dict[str, Sums] = field(default_factory=dict)
     same: int = 0
     labelled: int = 0
     float_right: int = 0
@@ -117,15 +77,14 @@ class Score:
         self.own += other.own
         self.confused += other.confused
         self.inside |= other.inside
-        for name, sums in other.outputs.items():
-            self.outputs.setdefault(name, Sums()).merge(sums)
-        for name, of_layer in other.layers.items():
-            self.layers.setdefault(name, LayerSums()).merge(of_layer)
+        for mine, theirs in ((self.outputs, other.outputs), (self.layers, other.layers)):
+            for name, sums in theirs.items():
+                mine.setdefault(name, Sums()).merge(sums)
 
-    def worst(self, count: int) -> Sequence[tuple[str, LayerSums]]:
+    def worst(self, count: int) -> Sequence[tuple[str, Sums]]:
         """The layers with the most noise, in parts of their signal."""
 
-        def rank(named: tuple[str, LayerSums]) -> float:
+        def rank(named: tuple[str, Sums]) -> float:
             return -math.inf if named[1].empty else named[1].sqnr
 
         return sorted(self.layers.items(), key=rank)[:count]

@@ -17,10 +17,11 @@ from firmware_sim.wire import DType
 from user_layers.bmodel.directory import BMODEL, QUANTISED
 from user_layers.compiler.pipeline import compile_graph
 from user_layers.evaluate.job import Job, Packed
-from user_layers.evaluate.score import LayerSums, Score, no_classes
+from user_layers.evaluate.score import Score, no_classes
 from user_layers.onnx.custom import load_function
 from user_layers.quantize.data import Batch
 from user_layers.quantize.observe import Observer
+from user_layers.quantize.quality import Sums
 from user_layers.quantize.report import outputs_in_float
 from user_layers.quantize.rewrite import quantise, with_ranges
 from user_layers.runtime import BModelRuntime
@@ -132,7 +133,7 @@ class Worker:
 
     def _compared(
         self, wanted: Mapping[str, Array], found: Mapping[str, Array]
-    ) -> Iterator[tuple[str, LayerSums]]:
+    ) -> Iterator[tuple[str, Sums]]:
         """What the layers make, in the order in which the float net makes it."""
         done = self._done
         for node in self.graph.nodes:
@@ -140,16 +141,13 @@ class Worker:
                 own, _ = self._done.integers.get(name, (name, 0.0))
                 if own not in found or wanted[name].dtype != np.float32:
                     continue
-                sums, shape = LayerSums(), wanted[name].shape
-                got = done.as_in_float(name, found[own], shape)
-                sums.add(wanted[name], got)
-                tensor = self._tensors[own]
-                if tensor.format.scale and tensor.dtype in (DType.INT8, DType.UINT8):
-                    kind = np.int8 if tensor.dtype is DType.INT8 else np.uint8
-                    ends, raw = np.iinfo(kind), np.rint(found[own] / tensor.format.scale)
-                    at = ((raw <= ends.min) & (raw != 0)) | (raw >= ends.max), raw == 0
-                    masks = (done.as_in_float(name, one.astype(np.float32), shape) for one in at)
-                    sums.add_parts(wanted[name], got, *masks)
+                sums, shape, form = Sums(), wanted[name].shape, self._tensors[own].format
+                masks: tuple[Array, ...] = ()
+                if form.quantised and form.dtype in (DType.INT8, DType.UINT8):
+                    ends, raw = np.iinfo(form.dtype.numpy_name), np.rint(found[own] / form.scale)
+                    masks = ((raw <= ends.min) & (raw != 0)) | (raw >= ends.max), raw == 0
+                came = (found[own], *(one.astype(np.float32) for one in masks))
+                sums.add(wanted[name], *(done.as_in_float(name, one, shape) for one in came))
                 yield name, sums
 
 

@@ -21,8 +21,7 @@ from user_layers.onnx.precision import in_float32
 from user_layers.onnx.spectra import has_spectra, write_spectra
 from user_layers.onnx.types import from_net, to_net
 from user_layers.onnx.unrounded import unquantised
-from user_layers.quantize.quality import line as quality
-from user_layers.quantize.quality import useless
+from user_layers.quantize import quality
 from user_layers.quantize.report import Quantised
 from user_layers.quantize.table import Range
 from user_layers.runtime import Ran
@@ -129,10 +128,10 @@ def compared(
             del names[i], mine[i], want[i], outputs[i]
     if done is not None:
         zeros = [_zero_point(wide, name) for name in names]
-        pairs = [[one - zero for one in two] for zero, *two in zip(zeros, want, mine, strict=True)]
-        none = done.nothing
-        lines = [quality(name, *two, nothing=none) for name, two in zip(names, pairs, strict=True)]
-        return lines + told + useless(dict(zip(names, pairs, strict=True))), different
+        both = zip(names, zeros, want, mine, strict=True)
+        sums = {name: quality.compared(*(one - zero for one in two)) for name, zero, *two in both}
+        lines = [quality.line(name, one, nothing=done.nothing) for name, one in sums.items()]
+        return lines + told + quality.useless(sums), different
     for found, value, wanted in zip(compare(names, mine, want), outputs, want, strict=True):
         wrong = found.relative > tolerance(value.dtype)
         verdict = "DIFFERS from" if wrong else "equals"

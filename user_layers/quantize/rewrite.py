@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from firmware_sim.errors import UsageError
@@ -349,10 +350,16 @@ class Rewriting:
         """beside: the layer of the old graph that the new one goes with and is named after; else it has the
         node's own name. So log, report and --fp32 speak of the layers of the model."""
         stem = f"{beside}:{op.removeprefix('TPU_').lower()}" if beside else node.name
-        others = {one.name for one in self.net.nodes if beside or one is not node}
-        title = free_name(stem, others, {one.name for one in self.made.nodes})
+        title, taken = stem, {one.name for one in self.made.nodes}
+        if beside or stem in taken:
+            title = free_name(stem, self._layers, taken)
         with called(node.where):
             self.made.add_tpu_layer(op, inputs, values or None, outputs, name=title)
+
+    @cached_property
+    def _layers(self) -> frozenset[str]:
+        """The names of the old graph's layers."""
+        return frozenset(node.name for node in self.net.nodes)
 
     def _free(self, stem: str) -> str:
         return free_name(stem, self.net.tensors, self.made.tensor_names)
