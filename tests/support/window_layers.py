@@ -27,7 +27,7 @@ def run(
     op: str,
     x: Array,
     param: Mapping[str, Any],
-    consts: Sequence[Array] = (),
+    consts: Sequence[NDArray[Any]] = (),
     *,
     opt: int = 0,
     dynamic: bool = False,

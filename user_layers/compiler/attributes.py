@@ -7,6 +7,7 @@ from functools import cached_property
 
 from firmware_sim.errors import CompileError
 from firmware_sim.wire import LARGER, DType, TType
+from user_layers.compiler.cuts import gather_crosses, slice_crosses
 from user_layers.compiler.window import Window
 from user_layers.net.net import Net, NetTensorInfo
 from user_layers.net.nodes import LayerNode
@@ -18,8 +19,10 @@ _INPUT_TYPES = (TType.NEURON, TType.COEFF, TType.COEFF_NEURON, TType.NEURON_SHAP
 
 # Built-in layers whose local functions take their inputs in DDR: the call is the load of what they make.
 _GATHERS = frozenset(("TPU_UNFOLD",))
-# Those whose local functions run on the DMA engine, within local memory.
+# Those whose local functions run on the DMA engine, within local memory; and those that do where channels
+# change lanes.
 _TURNS = frozenset(("TPU_DEPTH_TO_SPACE", "TPU_TURN", "TPU_TURN_BYTES"))
+_CROSSES = {"TPU_SLICE": slice_crosses, "TPU_GATHER": gather_crosses}
 # Those that can also be the store of what they make: their local functions take the output in DDR too.
 _SCATTERS = frozenset(("TPU_DEPTH_TO_SPACE",))
 # Those that read what lies in L2 with the tensor unit alone; others bring it here by the DMA engine.
@@ -87,6 +90,7 @@ class LayerAttributes:
     input_types: tuple[TType, ...]
     on_l2: tuple[bool, ...]
     planes: int = field(default=1, kw_only=True)  # batches of the input that are one volume: never cut apart
+    turns: bool = field(default=False, kw_only=True)  # the local function runs on the DMA engine alone
     any_batch: bool = field(default=False, kw_only=True)  # tiles may have fewer batches than they are cut to
     _descriptor: Descriptor | None = field(repr=False, compare=False)
     _known: dict[tuple[str, object], int] = field(default_factory=dict, repr=False, compare=False)
@@ -106,11 +110,6 @@ class LayerAttributes:
             on_l2 or self.gathers or kind != TType.NEURON
             for on_l2, kind in zip(self.on_l2, self.input_types, strict=True)
         )
-
-    @cached_property
-    def turns(self) -> bool:
-        """Whether the local function runs on the DMA engine alone, from tiles to tiles in local memory."""
-        return self.node.op.is_builtin and self.node.op.op in _TURNS
 
     @property
     def scatters(self) -> bool:
@@ -311,6 +310,7 @@ def _attributes(net: Net, node: LayerNode, toolkit: Toolkit) -> LayerAttributes:
         input_types=tuple(TType(d.input_type(i)) for i in numbers),
         on_l2=tuple(d.should_input_on_l2mem(i) for i in numbers),
         planes=_planes(node, toolkit),
+        turns=_turns(net, node),
         _descriptor=d,
     )
     if attrs.global_buffer < 0:
@@ -323,6 +323,14 @@ def _attributes(net: Net, node: LayerNode, toolkit: Toolkit) -> LayerAttributes:
     if node.inputs and not attrs.output_shape_is_dynamic:
         _check_height(net, attrs)
     return attrs
+
+
+def _turns(net: Net, node: LayerNode) -> bool:
+    """See LayerAttributes.turns."""
+    if not node.op.is_builtin:
+        return False
+    crosses = _CROSSES.get(node.op.op)
+    return node.op.op in _TURNS or (crosses is not None and crosses(node, net.tensors[node.inputs[0]].shape))
 
 
 def _planes(node: LayerNode, toolkit: Toolkit) -> int:

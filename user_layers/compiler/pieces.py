@@ -8,10 +8,9 @@ import struct
 import numpy as np
 
 from user_layers.compiler.attributes import DescribedNet
+from user_layers.compiler.cuts import gather_axis, slice_starts
 from user_layers.net.net import NetTensorInfo
 from user_layers.net.nodes import LayerNode
-
-_DIMS = 8  # MAX_SHAPE_DIMS
 
 _Shape = tuple[int, ...]
 
@@ -35,19 +34,13 @@ def _slice(
     node: LayerNode, shape: _Shape, inputs: list[NetTensorInfo], outputs: list[_Shape]
 ) -> tuple[int, ...] | None:
     made = outputs[0]
-    count, *numbers = struct.unpack_from(f"<{1 + 4 * _DIMS}i", node.param)
-    axes, starts, _, steps = (numbers[i * _DIMS : i * _DIMS + count] for i in range(4))
-    first = [0] * len(shape)
-    for axis, start, step in zip(axes, starts, steps, strict=True):
-        axis %= len(shape)
-        low = start + shape[axis] if start < 0 else start
-        first[axis] = min(max(low, 0), shape[axis] - 1)
-        if step != 1 and made[axis] > 1:
-            return None
+    starts = slice_starts(node, shape)
+    if any(step != 1 and extent > 1 for (_, step), extent in zip(starts, made, strict=True)):
+        return None
     cut = [d for d, (extent, left) in enumerate(zip(shape, made, strict=True)) if extent != left]
     if any(made[d] != 1 for d in range(max(cut, default=0))):
         return None  # what lies between is left out
-    return (_index(first, shape),)
+    return (_index([first for first, _ in starts], shape),)
 
 
 def _split(
@@ -64,7 +57,7 @@ def _gather(
     node: LayerNode, shape: _Shape, inputs: list[NetTensorInfo], outputs: list[_Shape]
 ) -> tuple[int, ...] | None:
     list_ = inputs[1]
-    axis = struct.unpack_from("<i", node.param)[0] % len(shape)
+    axis = gather_axis(node, shape)
     if list_.data is None or math.prod(shape[:axis]) != 1:
         return None
     indices = np.frombuffer(list_.data, np.int32).astype(np.int64) % shape[axis]

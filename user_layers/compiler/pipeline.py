@@ -1,6 +1,7 @@
 """The passes in their order. Each takes what earlier ones returned and reaches back to none.
 
-GraphBuilder -> shapes [-> rows as channels] -> attributes -> prepared constants -> mode -> partition
+GraphBuilder -> shapes [-> splits as slices] [-> rows as channels] -> attributes -> prepared constants
+-> mode -> partition
   static parts:  -> aliases -> groups, tiles, local memory
   dynamic parts: -> aliases -> groups, tiles, local memory -> Program, verified and stored as it is
 -> DDR -> static parts: Program -> verified -> recorded CommandGroups
@@ -20,6 +21,7 @@ from firmware_sim.errors import CompileError, DeviceError
 from firmware_sim.timeline import Timer
 from firmware_sim.wire import Program, Recorded
 from user_layers.compiler.aliases import find_aliases
+from user_layers.compiler.apart import split_apart
 from user_layers.compiler.attention_strips import attend_in_strips
 from user_layers.compiler.attributes import DescribedNet, gather_attributes
 from user_layers.compiler.controller_memory import check_controller_memory
@@ -76,6 +78,9 @@ def compile_graph(
     as `schedule` means it."""
     net = infer_shapes(graph)
     free = opt == 2 and not dynamic and ends is None  # to run other layers than those of the graph
+    apart = split_apart(graph, net) if free else None
+    if apart is not None:
+        graph, net = apart, infer_shapes(apart)
     stacked = stack_rows(graph, net) if free else None
     if stacked is not None:
         graph, net = stacked, infer_shapes(stacked)
@@ -85,20 +90,20 @@ def compile_graph(
     if volumes is not None:
         whole = infer_shapes(volumes)
         other = _planned(whole, graph.toolkit, dynamic, opt, issued)
-        apart, inside = _cycles(recorded, issued), _cycles(other[1], issued)
-        notes.append(f"volumes in local memory: {inside:,.0f} cycles, planes side by side: {apart:,.0f}")
-        if inside < apart:
+        beside, inside = _cycles(recorded, issued), _cycles(other[1], issued)
+        notes.append(f"volumes in local memory: {inside:,.0f} cycles, planes side by side: {beside:,.0f}")
+        if inside < beside:
             graph, net = volumes, whole
             plan, recorded = other
         del other
     turned = turn_keys(graph, net) if free else None
     if turned is not None:
-        apart = _cycles(recorded, issued)
+        alone = _cycles(recorded, issued)
         del plan, recorded  # a plan has all weights once more
         plan, recorded = _planned(infer_shapes(turned), graph.toolkit, dynamic, opt, issued)
         inside = _cycles(recorded, issued)
-        notes.append(f"attention in local memory: {inside:,.0f} cycles, alone: {apart:,.0f}")
-        if inside >= apart:
+        notes.append(f"attention in local memory: {inside:,.0f} cycles, alone: {alone:,.0f}")
+        if inside >= alone:
             del plan, recorded
             plan, recorded = _planned(net, graph.toolkit, dynamic, opt, issued)
         del turned

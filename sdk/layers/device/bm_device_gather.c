@@ -4,6 +4,7 @@
  * Inputs: x of any type, int32 indices
  * Makes: planes of one dimension
  */
+#include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
@@ -75,5 +76,64 @@ int gather_global(const void *param, const int param_size, const tpu_tensor_t *i
     bm_move_indexed(out_tensors[0].addr, in->addr, &m, bm_element_bytes(in->dtype), plane, plane, plane_at, &list,
                     count);
     okk_poll();
+    return BM_LAYER_OK;
+}
+
+/* ---- local: constant indices; rows and columns, of which a tile has all, by the tensor unit, channels by the DMA engine,
+ * which the compiler knows ---- */
+
+typedef struct {
+    local_addr_t x, y;
+    dim4 from, to, size; /* size: of y */
+    indices list;
+} tiles;
+
+/* Batches of one command are what repeats, and rows, or columns, the elements of a run. */
+static void copy_run(const tiles *t, int axis, int i, const bm_runs *r) {
+    const int row = axis == 2 ? t->from.h : 1, made = axis == 2 ? t->to.h : 1;
+    const dim4 step = {r->length * made, t->to.c, t->to.h, 1};
+    const dim4 rows = {r->again * row, t->from.c, axis == 2 ? r->step * row : t->from.h, axis == 2 ? 1 : r->step};
+    const dim4 shape = {r->repeats, t->size.c, axis == 2 ? r->length : t->size.h, axis == 2 ? t->size.w : r->length};
+    for (int n = 0; n < t->size.n; n++)
+        okk_bdc_32bit_cpy(t->y + 4u * (local_addr_t)(n * t->to.n + i * made),
+                          t->x + 4u * (local_addr_t)(n * t->from.n + plane_at(&t->list, i) * row), &shape, &step, &rows);
+}
+
+/* Channels that follow one another, or one. */
+static void copy_channels(const tiles *t, int i, int count) {
+    const dim4 shape = {t->size.n, count, t->size.h, t->size.w};
+    okk_gdma_32bit_cpy_L2L(local_channel(t->y, i, 4 * t->to.c), local_channel(t->x, plane_at(&t->list, i), 4 * t->from.c),
+                           &shape, &t->to, &t->from);
+}
+
+static void copy_all(const tiles *t, int axis) {
+    const int count = axis == 1 ? t->size.c : axis == 2 ? t->size.h : t->size.w;
+    for (int i = 0; i < count;) {
+        const bm_runs r = bm_runs_of(plane_at, &t->list, i, count, false);
+        const int found = axis > 1 ? r.length * r.repeats : r.step == 1 ? r.length : 1;
+        if (axis > 1) copy_run(t, axis, i, &r);
+        else copy_channels(t, i, found);
+        i += found;
+    }
+}
+
+__BM_LOCAL__(TPU_GATHER)
+int gather_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                 u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
+    const tpu_gather_param_t *p = param;
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    const int axis = bm_layer_axis(p->axis, (int)x.dims);
+    int a[4] = {1, 1, 1, 1}, b[4] = {1, 1, 1, 1};
+    for (int d = 0; d < (int)x.dims; d++) {
+        a[d] = x.slice_shape[d];
+        b[d] = y.slice_shape[d];
+    }
+    const dim4 input = {a[0], a[1], a[2], a[3]};
+    tiles t = {.x = (local_addr_t)x.addr, .y = (local_addr_t)y.addr, .size = {b[0], b[1], b[2], b[3]},
+               .list = {in_tensors[1].host_data, x.shape[axis]}};
+    okk_128_byte_aligned_stride_for_32bit(&t.from, 0, &input);
+    okk_128_byte_aligned_stride_for_32bit(&t.to, 0, &t.size);
+    copy_all(&t, axis);
     return BM_LAYER_OK;
 }

@@ -3,6 +3,7 @@
  * Inputs: x of any type
  * Makes: part of x
  */
+#include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
@@ -88,5 +89,33 @@ int slice_global(const void *param, const int param_size, const tpu_tensor_t *in
     okk_initialize();
     bm_move_run(out->addr, in->addr + (u64)(first * bytes), &m, bytes);
     okk_poll();
+    return BM_LAYER_OK;
+}
+
+/* ---- local: rows and columns by the tensor unit, and channels that stay in their lanes; others by the DMA engine, which
+ * the compiler knows ---- */
+
+__BM_LOCAL__(TPU_SLICE)
+int slice_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    part s;
+    if (!part_of(param, &in_tensors[0], &s)) return BM_LAYER_PARAM_INVALID;
+    int a[4] = {1, 1, 1, 1}, b[4] = {1, 1, 1, 1}, step[4] = {1, 1, 1, 1}, at[4] = {0}; /* at: of y's first element in x */
+    for (int d = 0; d < (int)x.dims; d++) {
+        a[d] = x.slice_shape[d];
+        b[d] = y.slice_shape[d];
+        step[d] = s.step[d];
+        at[d] = s.first[d] + s.step[d] * y.processed[d] - x.processed[d];
+    }
+    const dim4 input = {a[0], a[1], a[2], a[3]}, output = {b[0], b[1], b[2], b[3]};
+    dim4 from, to;
+    okk_128_byte_aligned_stride_for_32bit(&from, 0, &input);
+    okk_128_byte_aligned_stride_for_32bit(&to, 0, &output);
+    const dim4 steps = {from.n, from.c, step[2] * from.h, step[3]};
+    const local_addr_t source = local_channel((local_addr_t)x.addr, at[1], 4 * from.c) + 4u * (local_addr_t)(at[2] * from.h + at[3]);
+    if (at[1] % CHIP_NPU_NUM == 0) okk_bdc_32bit_cpy((local_addr_t)y.addr, source, &output, &to, &steps);
+    else okk_gdma_32bit_cpy_L2L((local_addr_t)y.addr, source, &output, &to, &steps);
     return BM_LAYER_OK;
 }

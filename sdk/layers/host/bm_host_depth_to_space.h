@@ -15,7 +15,7 @@ class DepthToSpaceDescriptor : public MovementDescriptor {
     virtual bool force_use_global_layer() const override {
         const int block = p()->block_h * p()->block_w;
         const bool both = p()->block_h != 1 && p()->block_w != 1;
-        return both || (p()->crd != 0 && block != 1 && in(0).shape[1] != block) || !in_words();
+        return both || (p()->crd != 0 && block != 1 && in(0).shape[1] != block) || !in_words(0);
     }
     virtual bool can_split_local_h_w() const override { return p()->block_w == 1; }
     virtual bool can_h_w_dynamic() const override { return p()->height == 0 && p()->width == 0; }
@@ -24,10 +24,6 @@ class DepthToSpaceDescriptor : public MovementDescriptor {
     virtual bool accepts_larger_tiles() const override { return true; }
 
   private:
-    bool in_words() const {
-        const DATA_TYPE_T dtype = in(0).dtype;
-        return in(0).store_mode != STORE_MODE_1N || dtype == DTYPE_FP32 || dtype == DTYPE_INT32 || dtype == DTYPE_UINT32;
-    }
     const tpu_depth_to_space_param_t *p() const { return param<tpu_depth_to_space_param_t>(); }
 };
 

@@ -32,6 +32,12 @@ class MovementDescriptor : public bmcompiler::LayerDescriptor {
     // Whether an axis, negative ones counted from the end, is the first dimension.
     bool is_first(int axis) const { return axis == 0 || axis + static_cast<int>(in(0).shape.size()) == 0; }
 
+    // Whether an input's elements, or what several of its batches share, are words of 32 bits.
+    bool in_words(int in_idx) const {
+        const DATA_TYPE_T dtype = in(in_idx).dtype;
+        return in(in_idx).store_mode != STORE_MODE_1N || dtype == DTYPE_FP32 || dtype == DTYPE_INT32 || dtype == DTYPE_UINT32;
+    }
+
   private:
     bool taken(int in_idx) const { return in(in_idx).store_mode == STORE_MODE_1N || keeps_batches(); }
 };

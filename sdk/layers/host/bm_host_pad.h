@@ -15,9 +15,7 @@ class PadDescriptor : public MovementDescriptor {
     // or words; not what comes from the other end, for which a tile would have to have all.
     virtual bool force_use_global_layer() const override {
         const bmcompiler::GraphTensor &x = layer()->inputs[0];
-        if ((x.shape.size() != 3 && x.shape.size() != 4) || p()->mode > EDGE) return true;
-        if (x.store_mode == STORE_MODE_1N && x.dtype != DTYPE_FP32 && x.dtype != DTYPE_INT32 && x.dtype != DTYPE_UINT32)
-            return true;
+        if ((x.shape.size() != 3 && x.shape.size() != 4) || p()->mode > EDGE || !in_words(0)) return true;
         for (int d = 0; d < 4; d++)
             if (p()->before[d] < 0 || p()->after[d] < 0 || (d < 2 && p()->before[d] + p()->after[d] > 0)) return true;
         return false;
