@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from firmware_sim.chip import LOCAL_BYTES, NPU_NUM
 from firmware_sim.wire import ProgramTensor, TType
 from user_layers.compiler.attributes import DescribedNet
 from user_layers.compiler.concat import concat_channels
+from user_layers.compiler.pieces import piece_offsets
 from user_layers.compiler.tiles import tile_bytes
 
 Region = tuple[tuple[int, int], ...]
@@ -112,8 +113,8 @@ class InDdr:
     """Which parts of which tensors were written to DDR, and not overwritten since.
 
     Tensors whose bytes are the same share what is written: what a reshape that never runs takes and gives,
-    and a concatenation that never runs with its parts, where these lie inside it. runs: names of the nodes
-    that run.
+    and a concatenation that never runs with its parts, where these lie inside it; and a piece of a tensor
+    that lies there, though a group makes it once more. runs: names of the nodes that run.
     """
 
     def __init__(self, described: DescribedNet, address: Mapping[str, int], runs: Collection[str]) -> None:
@@ -124,6 +125,10 @@ class InDdr:
         for name, parts in self._parts.items():
             for part in parts:
                 self._wholes.setdefault(part, []).append(name)
+        self._pieces: dict[str, list[str]] = {}
+        for source, piece in self._found_pieces():
+            self._pieces.setdefault(source, []).append(piece)
+            self._wholes.setdefault(piece, []).append(source)
         self._written: dict[str, list[Region]] = {}
         self._by_address: dict[int, list[str]] = {}
         for name, start in address.items():
@@ -200,6 +205,18 @@ class InDdr:
             found.append(self.owner(part))
         return found
 
+    def _found_pieces(self) -> Iterator[tuple[str, str]]:
+        """What nodes that run cut out of tensors in whose memory it lies, and of which."""
+        for k, node in enumerate(self._net.nodes):
+            source = node.inputs[0] if node.inputs else ""
+            if node.name not in self._runs or source not in self._address:
+                continue
+            at = self._address[source]
+            offsets = piece_offsets(self._described, k) or ()
+            for name, offset in zip(node.outputs, offsets, strict=False):
+                if self._address.get(name) == at + offset:
+                    yield self.owner(source), name
+
     def _find_same(self, name: str) -> frozenset[str]:
         """All tensors with bytes in common with this one that hold the same."""
         found, left = set(), [name]
@@ -207,7 +224,7 @@ class InDdr:
             one = left.pop()
             if one not in found:
                 found.add(one)
-                left += [*self._parts.get(one, ()), *self._wholes.get(one, ())]
+                left += [*self._parts.get(one, ()), *self._pieces.get(one, ()), *self._wholes.get(one, ())]
         return frozenset(found)
 
 

@@ -25,6 +25,7 @@ from user_layers.onnx.flattened import keep_tokens
 from user_layers.onnx.fold import fold_constants
 from user_layers.onnx.fuse import fuse_affine
 from user_layers.onnx.groups import join_groups
+from user_layers.onnx.head_batches import heads_as_batches
 from user_layers.onnx.interleave import order_by_products
 from user_layers.onnx.kernels import multiply_computed_kernels, unfold_by_convolution
 from user_layers.onnx.last_channels import channels_by_themselves
@@ -143,7 +144,9 @@ def _layered(model: Model, ranges: Collection[str] | None) -> Model:
     # Behind biases and factors, which then are parts too; before products become convolutions.
     model = split_products(cut_before_functions(fuse_columns(fuse_bias(model))))
     # Behind what makes one node of several, for it goes through single nodes; before channels are scaled.
-    model = fuse_affine(turn_tokens(turn_narrow(join_rows(merge_dimensions(channels_stay(model))))))
+    model = fuse_affine(
+        turn_tokens(heads_as_batches(turn_narrow(join_rows(merge_dimensions(channels_stay(model))))))
+    )
     return _whole(convolve_before_enlarging(model, ranges))  # with weights as they are in the end
 
 
