@@ -18,7 +18,7 @@ from user_layers.toolkit import Toolkit
 _INPUT_TYPES = (TType.NEURON, TType.COEFF, TType.COEFF_NEURON, TType.NEURON_SHAPE)
 
 # Built-in layers whose local functions take their inputs in DDR: the call is the load of what they make.
-_GATHERS = frozenset(("TPU_UNFOLD",))
+_GATHERS = frozenset(("TPU_TRANSPOSE", "TPU_UNFOLD"))
 # Those whose local functions run on the DMA engine, within local memory; and those that do where channels
 # change lanes.
 _TURNS = frozenset(("TPU_DEPTH_TO_SPACE", "TPU_TURN", "TPU_TURN_BYTES"))

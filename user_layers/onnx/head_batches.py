@@ -179,8 +179,7 @@ class _Writing:
         for i, name in enumerate(node.inputs):
             if name and name not in self.model.constants:
                 if name not in self._names:
-                    self._names[name] = self._named(f"{name}:heads", name)
-                    nodes.append(self._view("Squeeze", name, self._names[name]))
+                    nodes += self._entering(name)
                 inputs[i] = self._names[name]
             elif node.op in ARITHMETIC:
                 inputs[i] = self._constant(name)
@@ -193,6 +192,21 @@ class _Writing:
                 views.append(self._view("Unsqueeze", outputs[i], name))
         written = replace(node, inputs=tuple(inputs), outputs=tuple(outputs), proto=None)
         return [*nodes, self._in_three(written), *views]
+
+    def _entering(self, name: str) -> list[Node]:
+        """What makes a value of three dimensions of one from outside. Heads that are brought to the front for it
+        are so with three dimensions: that layer can be the load of the matrices."""
+        self._names[name] = self._named(f"{name}:heads", name)
+        maker = self.model.makers.get(name)
+        brought = (
+            maker is not None and maker.is_a("Transpose") and maker.attributes.get("perm") == [0, 2, 1, 3]
+        )
+        if maker is None or not brought or not _heads(self.model, maker.inputs[0]):
+            return [self._view("Squeeze", name, self._names[name])]
+        (source,) = maker.inputs
+        nodes = [] if source in self._names else self._entering(source)
+        turned = replace(maker, inputs=(self._names[source],), outputs=(self._names[name],), proto=None)
+        return [*nodes, replace(turned, attributes={"perm": [1, 0, 2]})]
 
     def _inside(self, name: str) -> bool:
         """Whether only nodes that are written anew read a value."""

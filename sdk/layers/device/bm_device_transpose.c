@@ -3,6 +3,7 @@
  * Inputs: x of any type
  * Makes: the dimensions in another order
  */
+#include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
@@ -45,5 +46,26 @@ int transpose_global(const void *param, const int param_size, const tpu_tensor_t
     okk_initialize();
     bm_move_run(out->addr, in->addr, &m, bm_element_bytes(in->dtype));
     okk_poll();
+    return BM_LAYER_OK;
+}
+
+/* ---- local: a tile of the output from the whole input in DDR, as one copy ---- */
+
+__BM_LOCAL__(TPU_TRANSPOSE)
+int transpose_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
+                    u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
+    (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
+    const tpu_transpose_param_t *p = param;
+    const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
+    int extent[4] = {1, 1, 1, 1}, step[4] = {1, 1, 1, 1};
+    long long first = 0;
+    for (int d = 0; d < p->dims; d++) {
+        const int stride = (int)bm_stride_of(&x, p->order[d]);
+        extent[d] = y.slice_shape[d];
+        first += (long long)y.processed[d] * stride;
+        if (d < 3 || extent[d] > 1) step[d] = stride;
+    }
+    const dim4 shape = {extent[0], extent[1], extent[2], extent[3]}, from = {step[0], step[1], step[2], step[3]};
+    okk_gdma_32bit_cpy_S2L((local_addr_t)y.addr, x.addr + 4 * (u64)first, &shape, NULL, &from);
     return BM_LAYER_OK;
 }
