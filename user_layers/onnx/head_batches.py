@@ -194,8 +194,8 @@ class _Writing:
         return [*nodes, self._in_three(written), *views]
 
     def _entering(self, name: str) -> list[Node]:
-        """What makes a value of three dimensions of one from outside. Heads that are brought to the front for it
-        are so with three dimensions: that layer can be the load of the matrices."""
+        """What makes a value of three dimensions of one from outside. Heads that are brought to the front for
+        it are so with three dimensions: that layer can be the load of the matrices."""
         self._names[name] = self._named(f"{name}:heads", name)
         maker = self.model.makers.get(name)
         brought = (
