@@ -198,9 +198,8 @@ class _Writing:
         it are so with three dimensions: that layer can be the load of the matrices."""
         self._names[name] = self._named(f"{name}:heads", name)
         maker = self.model.makers.get(name)
-        brought = (
-            maker is not None and maker.is_a("Transpose") and maker.attributes.get("perm") == [0, 2, 1, 3]
-        )
+        order = maker.attributes.get("perm") if maker is not None and maker.is_a("Transpose") else None
+        brought = order == [0, 2, 1, 3] and self._inside(name)
         if maker is None or not brought or not _heads(self.model, maker.inputs[0]):
             return [self._view("Squeeze", name, self._names[name])]
         (source,) = maker.inputs
