@@ -49,7 +49,7 @@ int transpose_global(const void *param, const int param_size, const tpu_tensor_t
     return BM_LAYER_OK;
 }
 
-/* ---- local: a tile of the output from the whole input in DDR, as one copy ---- */
+/* ---- local: a tile of the output from the whole input in DDR, as one copy; the last dimension stays ---- */
 
 __BM_LOCAL__(TPU_TRANSPOSE)
 int transpose_local(const void *param, const int param_size, const tpu_tensor_t *in_tensors, const int in_num,
@@ -63,7 +63,7 @@ int transpose_local(const void *param, const int param_size, const tpu_tensor_t 
         const int stride = (int)bm_stride_of(&x, p->order[d]);
         extent[d] = y.slice_shape[d];
         first += (long long)y.processed[d] * stride;
-        if (d < 3 || extent[d] > 1) step[d] = stride;
+        step[d] = stride;
     }
     const dim4 shape = {extent[0], extent[1], extent[2], extent[3]}, from = {step[0], step[1], step[2], step[3]};
     okk_gdma_32bit_cpy_S2L((local_addr_t)y.addr, x.addr + 4 * (u64)first, &shape, NULL, &from);
