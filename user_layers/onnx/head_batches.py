@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from user_layers.graph.prepared import free_name
 from user_layers.onnx.channels import ONE_BY_ONE
 from user_layers.onnx.columns import without_detours
 from user_layers.onnx.fold import needed
@@ -60,6 +61,8 @@ def _alone(model: Model, node: Node) -> bool:
     """Whether a node does something to each matrix by itself that can be said of three dimensions."""
     if not node.is_known or node.captured or not _computed(model, node):
         return False
+    if len(node.outputs) != 1 and node.op != "Split":  # a mean, a mask: there are no layers for these
+        return False
     counts = {_heads(model, name) for name in (*_computed(model, node), *node.makes)}
     return len(counts) == 1 and 0 not in counts and _in_matrices(model, node)
 
@@ -80,7 +83,8 @@ def _in_matrices(model: Model, node: Node) -> bool:
         case "LayerNormalization" | "RMSNormalization":
             return axis in _LAST and len(constants) == len(given) and all(one.ndim < 2 for one in constants)
         case "Concat":
-            return axis in _AXES and len(_computed(model, node)) == len(node.inputs)
+            known = "axis" in node.attributes and axis in _AXES
+            return known and len(_computed(model, node)) == len(node.inputs)
         case "Split":
             return axis in _AXES and len(constants) == len(given)
         case "Slice":
@@ -166,8 +170,10 @@ class _Writing:
     def __post_init__(self) -> None:
         self._constants: dict[str, Array] = dict(self.model.constants)
         self._values = dict(self.model.values)
+        self._known = {name for node in self.model.nodes for name in (*node.reads, *node.makes)}
+        self._known |= {value.name for value in self.model.inputs}
         self._names: dict[str, str] = {}  # of values with three dimensions
-        self._axis = "head batches:axis"
+        self._axis = ""  # the constant that views name their axis by, where there is one
 
     def model_of(self, nodes: Sequence[Node]) -> Model:
         return replace(self.model, nodes=tuple(nodes), constants=self._constants, values=self._values)
@@ -188,7 +194,7 @@ class _Writing:
             if name and self._inside(name):
                 self._names[name] = self._named(name, name)
             elif name:
-                outputs[i] = self._names[name] = self._named(f"{name}:heads", name)
+                outputs[i] = self._names[name] = self._named(self._free(f"{name}:heads"), name)
                 views.append(self._view("Unsqueeze", outputs[i], name))
         written = replace(node, inputs=tuple(inputs), outputs=tuple(outputs), proto=None)
         return [*nodes, self._in_three(written), *views]
@@ -196,7 +202,7 @@ class _Writing:
     def _entering(self, name: str) -> list[Node]:
         """What makes a value of three dimensions of one from outside. Heads that are brought to the front for
         it are so with three dimensions: that layer can be the load of the matrices."""
-        self._names[name] = self._named(f"{name}:heads", name)
+        self._names[name] = self._named(self._free(f"{name}:heads"), name)
         maker = self.model.makers.get(name)
         order = maker.attributes.get("perm") if maker is not None and maker.is_a("Transpose") else None
         brought = order == [0, 2, 1, 3] and self._inside(name)
@@ -221,15 +227,25 @@ class _Writing:
     def _view(self, op: str, source: str, made: str) -> Node:
         if self.model.opset < 13:
             return Node(op, "", "", (source,), (made,), {"axes": [0]})
-        self._constants[self._axis] = np.zeros(1, np.int64)
+        if not self._axis:
+            self._axis = self._added("head batches:axis", np.zeros(1, np.int64))
         return Node(op, "", "", (source, self._axis), (made,))
 
     def _constant(self, name: str) -> str:
         array = self._constants[name]
         if array.ndim < _RANK:
             return name
-        self._constants[f"{name}:heads"] = array[0]
-        return f"{name}:heads"
+        return self._added(f"{name}:heads", array[0])
+
+    def _added(self, stem: str, array: Array) -> str:
+        """A constant more; its name."""
+        name = self._free(stem)
+        self._constants[name] = array
+        return name
+
+    def _free(self, stem: str) -> str:
+        """A name that the model does not have, nor what was written so far."""
+        return free_name(stem, self._values, self._constants, self._known)
 
     def _in_three(self, node: Node) -> Node:
         """The node with the axes of three dimensions."""
@@ -242,12 +258,11 @@ class _Writing:
                 axis = int(node.attributes["axis"])
                 return replace(node, attributes={**node.attributes, "axis": axis if axis < 0 else axis - 1})
             case "Slice":
-                name = f"{node.outputs[0]}:axes"
                 axes = self._constants[node.inputs[3]]
-                self._constants[name] = np.where(axes < 0, axes, axes - 1)
+                name = self._added(f"{node.outputs[0]}:axes", np.where(axes < 0, axes, axes - 1))
                 return replace(node, inputs=(*node.inputs[:3], name, *node.inputs[4:]))
             case "Pad":
-                name = f"{node.outputs[0]}:pads"
-                self._constants[name] = self._constants[node.inputs[1]].reshape(2, _RANK)[:, 1:].reshape(-1)
+                pads = self._constants[node.inputs[1]].reshape(2, _RANK)[:, 1:].reshape(-1)
+                name = self._added(f"{node.outputs[0]}:pads", pads)
                 return replace(node, inputs=(node.inputs[0], name, *node.inputs[2:]))
         return node

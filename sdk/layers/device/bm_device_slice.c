@@ -106,7 +106,7 @@ int slice_local(const void *param, const int param_size, const tpu_tensor_t *in_
     for (int d = 0; d < (int)x.dims; d++) {
         a[d] = x.slice_shape[d];
         b[d] = y.slice_shape[d];
-        step[d] = s.step[d];
+        if (b[d] > 1) step[d] = s.step[d]; /* one element needs none, and a long one may be beyond all strides */
         at[d] = s.first[d] + s.step[d] * y.processed[d] - x.processed[d];
     }
     const dim4 input = {a[0], a[1], a[2], a[3]}, output = {b[0], b[1], b[2], b[3]};
