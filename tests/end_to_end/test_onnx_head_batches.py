@@ -275,3 +275,60 @@ def test_heads_are_not_brought_twice(shared: bool) -> None:
     model = heads_as_batches(load_model(brought(shared)))
     orders = [one.attributes["perm"] for one in model.nodes if one.op == "Transpose"]
     assert ([1, 0, 2] in orders, [0, 2, 1, 3] in orders) == (not shared, shared)
+
+
+def test_normalisations_with_more_results_stay(toolkit: Toolkit) -> None:
+    """Nothing makes a mean, so such a node is written out in operations."""
+    nodes = [
+        node("LayerNormalization", "x g", "a m"),
+        node("Add", "a m", "t"),
+        node("MatMul", "t t", "y"),
+    ]
+    proto = make_model(nodes, {"x": (1, 3, 5, 5)}, ["y"], {"g": np.linspace(1, 2, 5).astype(np.float32)})
+    equals_onnxruntime(toolkit, proto, normal_input(proto, 3))
+
+
+@pytest.mark.parametrize("name", ["head batches:axis", "x:heads", "b:heads", "y:heads", "b:pads"])
+@pytest.mark.parametrize("constant", [False, True])
+def test_names_that_the_model_has(toolkit: Toolkit, name: str, constant: bool) -> None:
+    sizes = {"pads": np.array([0, 0, 0, 0, 0, 0, 0, 2])}
+    own = [] if constant else [helper.make_node("Relu", ["x"], [name])]
+    nodes = [
+        *own,
+        node("Pad", "x pads", "b"),
+        node("Transpose", "x", "t", perm=[0, 1, 3, 2]),
+        node("MatMul", "t b", "c"),
+        helper.make_node("Add", ["x", name], ["d"]),
+        node("MatMul", "d c", "y"),
+    ]
+    numbers = np.random.default_rng(1).standard_normal((1, 3, 5, 5)).astype(np.float32)
+    constants = {**sizes, **({name: numbers} if constant else {})}
+    proto = make_model(nodes, {"x": (1, 3, 5, 5)}, ["y"], constants)
+    equals_onnxruntime(toolkit, proto, normal_input(proto, 3))
+
+
+def test_heads_beside_those_of_attention(toolkit: Toolkit) -> None:
+    """Attention that is one layer has a result of three dimensions, whose name is taken."""
+    heads, tokens, size = 3, 10, 8
+    constants = {
+        "shape": np.array([1, tokens, heads, size]),
+        "scale": np.float32(0.3),
+        "other": np.array([1, 2, tokens // 2, heads * size]),
+    }
+    nodes = [
+        node("Reshape", "x shape", "h"),
+        node("Transpose", "h", "q", perm=[0, 2, 1, 3]),
+        node("Transpose", "h", "kt", perm=[0, 2, 3, 1]),
+        node("Mul", "q scale", "qs"),
+        node("MatMul", "qs kt", "s"),
+        node("Softmax", "s", "p", axis=-1),
+        node("MatMul", "p q", "o"),
+        node("Transpose", "o", "ot", perm=[0, 2, 1, 3]),
+        node("Reshape", "ot other", "r"),
+        node("Transpose", "r", "rt", perm=[0, 1, 3, 2]),
+        node("MatMul", "rt r", "y"),
+    ]
+    proto = make_model(nodes, {"x": (1, tokens, heads * size)}, ["y"], constants)
+    lines: list[str] = []
+    equals_onnxruntime(toolkit, proto, normal_input(proto, 3), log=lines.append, opt=1)
+    assert any(line.startswith("ATTENTION") for line in lines)

@@ -3,6 +3,7 @@
 #define BM_HOST_RESHAPE_H
 
 #include <string>
+#include <vector>
 
 #include "bm_host_movement.h"
 #include "bmbuiltin.h"
@@ -11,7 +12,13 @@ __BM_DESC__(TPU_RESHAPE)
 class ReshapeDescriptor : public MovementDescriptor {
   public:
     virtual std::string get_name() const override { return "RESHAPE"; }
-    virtual bool force_use_global_layer() const override { return true; }
+    // In local memory lanes and batches stay; rows and columns lie one behind the other, under whatever names.
+    virtual bool force_use_global_layer() const override {
+        const std::vector<int> &x = in(0).shape, &y = layer()->outputs[0].shape;
+        return x.size() < 2 || x.size() > 4 || y.size() < 2 || y.size() > 4 || x[0] != y[0] || x[1] != y[1] || !in_words(0);
+    }
+    virtual bool can_split_local_h_w() const override { return false; }
+    virtual bool can_inplace(DATA_TYPE_T) const override { return true; }
     // The same bytes: the output can live in the input's memory.
     virtual bool just_reshape() const override { return true; }
     virtual bool is_share_mem_layer() const override { return true; }
