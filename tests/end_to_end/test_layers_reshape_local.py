@@ -1,4 +1,4 @@
-"""TPU_RESHAPE in local memory, where batches and lanes stay: nothing runs in place, else a copy; the same bits."""
+"""TPU_RESHAPE in local memory, where batches and lanes stay: in place nothing runs, else a copy."""
 
 from __future__ import annotations
 
