@@ -243,7 +243,9 @@ def _why_global(described: DescribedNet, aliases: Aliases, index: int) -> str:
             return "no local function"
         if attrs.force_global:
             return "force_use_global_layer"
-    if any(out in aliases.parent for out in node.outputs) and not attrs.just_reshape:
+    # The firmware gives such a result memory where the input's is, which a group need not have in DDR.
+    alike = attrs.just_reshape and not attrs.any_batch
+    if any(out in aliases.parent for out in node.outputs) and not alike:
         return "works in its input's memory"
     for name in (*node.inputs, *node.outputs):
         tensor = net.tensors[name]
