@@ -252,7 +252,8 @@ def test_can_inplace_saves_a_buffer(toolkit: Toolkit) -> None:
 
 def test_just_reshape_runs_nothing(toolkit: Toolkit) -> None:
     assert "global (opt=0)" in planned(toolkit, PLAIN, opt=0).log.splitlines()[1]
-    assert "shares its input's memory" in planned(toolkit, "just_reshape", opt=0).log.splitlines()[1]
+    for opt in (0, 1, 2):  # though it has a local function
+        assert "shares its input's memory" in planned(toolkit, "just_reshape", opt=opt).log.splitlines()[1]
 
 
 def test_is_share_mem_layer_gives_one_address(toolkit: Toolkit) -> None:

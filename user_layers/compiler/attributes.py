@@ -112,6 +112,12 @@ class LayerAttributes:
         )
 
     @property
+    def views(self) -> bool:
+        """Whether the local function leaves all bytes of a tile where they are, under another shape. What the
+        user's layers with just_reshape do never runs in a static net, and is not known to be that."""
+        return self.just_reshape and self.node.op.is_builtin
+
+    @property
     def scatters(self) -> bool:
         """Whether such a layer stores the tile that it makes itself, where its output lies in DDR. In nets
         with fixed shapes only."""

@@ -26,12 +26,12 @@ def slice_crosses(node: LayerNode, shape: Sequence[int]) -> bool:
     return len(shape) > 1 and slice_starts(node, shape)[1][0] % NPU_NUM != 0
 
 
-def gather_axis(node: LayerNode, shape: Sequence[int]) -> int:
-    """The dimension of which a TPU_GATHER takes elements."""
+def axis_of(node: LayerNode, shape: Sequence[int]) -> int:
+    """The dimension that a TPU_GATHER or TPU_SPLIT cuts: their first parameter."""
     axis: int = struct.unpack_from("<i", node.param)[0]
     return axis % len(shape)
 
 
 def gather_crosses(node: LayerNode, shape: Sequence[int]) -> bool:
     """Whether it takes channels."""
-    return gather_axis(node, shape) == 1
+    return axis_of(node, shape) == 1

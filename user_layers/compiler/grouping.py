@@ -244,8 +244,8 @@ def _why_global(described: DescribedNet, aliases: Aliases, index: int) -> str:
         if attrs.force_global:
             return "force_use_global_layer"
     # The firmware gives such a result memory where the input's is, which a group need not have in DDR.
-    alike = attrs.just_reshape and not attrs.any_batch
-    if any(out in aliases.parent for out in node.outputs) and not alike:
+    apart = attrs.any_batch or not attrs.views
+    if apart and any(out in aliases.parent for out in node.outputs):
         return "works in its input's memory"
     for name in (*node.inputs, *node.outputs):
         tensor = net.tensors[name]

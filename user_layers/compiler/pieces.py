@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import struct
 
 import numpy as np
 
 from user_layers.compiler.attributes import DescribedNet
-from user_layers.compiler.cuts import gather_axis, slice_starts
+from user_layers.compiler.cuts import axis_of, slice_starts
 from user_layers.net.net import NetTensorInfo
 from user_layers.net.nodes import LayerNode
 
@@ -46,7 +45,7 @@ def _slice(
 def _split(
     node: LayerNode, shape: _Shape, inputs: list[NetTensorInfo], outputs: list[_Shape]
 ) -> tuple[int, ...] | None:
-    axis = struct.unpack_from("<i", node.param)[0] % len(shape)
+    axis = axis_of(node, shape)
     if math.prod(shape[:axis]) != 1:
         return None
     sizes = [math.prod(each) for each in outputs]
@@ -57,7 +56,7 @@ def _gather(
     node: LayerNode, shape: _Shape, inputs: list[NetTensorInfo], outputs: list[_Shape]
 ) -> tuple[int, ...] | None:
     list_ = inputs[1]
-    axis = gather_axis(node, shape)
+    axis = axis_of(node, shape)
     if list_.data is None or math.prod(shape[:axis]) != 1:
         return None
     indices = np.frombuffer(list_.data, np.int32).astype(np.int64) % shape[axis]

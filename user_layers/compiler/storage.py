@@ -179,7 +179,7 @@ class _Sharing:
                 and self._last_read(v, step) == step
                 and (source.dtype, source.store_mode) == (target.dtype, target.store_mode)
                 and source.nchw[1] == target.nchw[1]
-                and (attrs.just_reshape or _same_regions(self.cut.tiling, k, i, node.outputs[0]))
+                and (attrs.views or _same_regions(self.cut.tiling, k, i, node.outputs[0]))
                 and attrs.can_inplace(source.dtype)
                 and (s.concat is None or (s.concat == v and self._is_last(s, step)))
             ):

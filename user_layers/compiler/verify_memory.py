@@ -212,8 +212,8 @@ class InDdr:
             if node.name not in self._runs or source not in self._address:
                 continue
             at = self._address[source]
-            same = self._described.attrs[k].just_reshape
-            offsets = (0,) if same else piece_offsets(self._described, k) or ()
+            views = self._described.attrs[k].views
+            offsets = (0,) if views else piece_offsets(self._described, k) or ()
             for name, offset in zip(node.outputs, offsets, strict=False):
                 if self._address.get(name) == at + offset:
                     yield self.owner(source), name

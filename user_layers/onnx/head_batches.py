@@ -184,8 +184,7 @@ class _Writing:
         inputs = list(node.inputs)
         for i, name in enumerate(node.inputs):
             if name and name not in self.model.constants:
-                if name not in self._names:
-                    nodes += self._entering(name)
+                nodes += self._entering(name)
                 inputs[i] = self._names[name]
             elif node.op in ARITHMETIC:
                 inputs[i] = self._constant(name)
@@ -200,8 +199,10 @@ class _Writing:
         return [*nodes, self._in_three(written), *views]
 
     def _entering(self, name: str) -> list[Node]:
-        """What makes a value of three dimensions of one from outside. Heads that are brought to the front for
-        it are so with three dimensions: that layer can be the load of the matrices."""
+        """What makes a value of three dimensions of one from outside, where nothing has yet. Heads that are
+        brought to the front for it are so with three dimensions: that can be the load of the matrices."""
+        if name in self._names:
+            return []
         self._names[name] = self._named(self._free(f"{name}:heads"), name)
         maker = self.model.makers.get(name)
         order = maker.attributes.get("perm") if maker is not None and maker.is_a("Transpose") else None
@@ -209,7 +210,7 @@ class _Writing:
         if maker is None or not brought or not _heads(self.model, maker.inputs[0]):
             return [self._view("Squeeze", name, self._names[name])]
         (source,) = maker.inputs
-        nodes = [] if source in self._names else self._entering(source)
+        nodes = self._entering(source)
         turned = replace(maker, inputs=(self._names[source],), outputs=(self._names[name],), proto=None)
         return [*nodes, replace(turned, attributes={"perm": [1, 0, 2]})]
 

@@ -124,13 +124,8 @@ int gather_local(const void *param, const int param_size, const tpu_tensor_t *in
     const tpu_gather_param_t *p = param;
     const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
     const int axis = bm_layer_axis(p->axis, (int)x.dims);
-    int a[4] = {1, 1, 1, 1}, b[4] = {1, 1, 1, 1};
-    for (int d = 0; d < (int)x.dims; d++) {
-        a[d] = x.slice_shape[d];
-        b[d] = y.slice_shape[d];
-    }
-    const dim4 input = {a[0], a[1], a[2], a[3]};
-    tiles t = {.x = (local_addr_t)x.addr, .y = (local_addr_t)y.addr, .size = {b[0], b[1], b[2], b[3]},
+    const dim4 input = local_extents(&x);
+    tiles t = {.x = (local_addr_t)x.addr, .y = (local_addr_t)y.addr, .size = local_extents(&y),
                .list = {in_tensors[1].host_data, x.shape[axis]}};
     okk_128_byte_aligned_stride_for_32bit(&t.from, 0, &input);
     okk_128_byte_aligned_stride_for_32bit(&t.to, 0, &t.size);

@@ -3,6 +3,7 @@
  * Inputs: x of any type
  * Makes: another shape; nothing runs in a static net
  */
+#include "bm_layer_local.h"
 #include "bm_layer_move.h"
 #include "bm_layer_shape.h"
 #include "okk.h"
@@ -60,9 +61,7 @@ int reshape_local(const void *param, const int param_size, const tpu_tensor_t *i
                   u64 buffer_offset, u64 buffer_size, tpu_tensor_t *out_tensors, const int out_num) {
     (void)param, (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
     const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]);
-    int extent[4] = {1, 1, 1, 1};
-    for (int d = 0; d < (int)x.dims; d++) extent[d] = x.slice_shape[d];
-    const dim4 shape = {extent[0], extent[1], extent[2], extent[3]};
+    const dim4 shape = local_extents(&x);
     if (x.addr != out_tensors[0].addr)
         okk_bdc_32bit_cpy((local_addr_t)out_tensors[0].addr, (local_addr_t)x.addr, &shape, NULL, NULL);
     return BM_LAYER_OK;

@@ -102,14 +102,12 @@ int slice_local(const void *param, const int param_size, const tpu_tensor_t *in_
     const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
     part s;
     if (!part_of(param, &in_tensors[0], &s)) return BM_LAYER_PARAM_INVALID;
-    int a[4] = {1, 1, 1, 1}, b[4] = {1, 1, 1, 1}, step[4] = {1, 1, 1, 1}, at[4] = {0}; /* at: of y's first element in x */
+    const dim4 input = local_extents(&x), output = local_extents(&y);
+    int step[4] = {1, 1, 1, 1}, at[4] = {0}; /* at: of y's first element in x */
     for (int d = 0; d < (int)x.dims; d++) {
-        a[d] = x.slice_shape[d];
-        b[d] = y.slice_shape[d];
-        if (b[d] > 1) step[d] = s.step[d]; /* one element needs none, and a long one may be beyond all strides */
+        if (y.slice_shape[d] > 1) step[d] = s.step[d]; /* one element needs none, and a long one may be beyond all strides */
         at[d] = s.first[d] + s.step[d] * y.processed[d] - x.processed[d];
     }
-    const dim4 input = {a[0], a[1], a[2], a[3]}, output = {b[0], b[1], b[2], b[3]};
     dim4 from, to;
     okk_128_byte_aligned_stride_for_32bit(&from, 0, &input);
     okk_128_byte_aligned_stride_for_32bit(&to, 0, &output);

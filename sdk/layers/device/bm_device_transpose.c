@@ -57,15 +57,14 @@ int transpose_local(const void *param, const int param_size, const tpu_tensor_t 
     (void)param_size, (void)in_num, (void)buffer_offset, (void)buffer_size, (void)out_num;
     const tpu_transpose_param_t *p = param;
     const tpu_tensor_t x = bm_layer_as_words(&in_tensors[0]), y = bm_layer_as_words(&out_tensors[0]);
-    int extent[4] = {1, 1, 1, 1}, step[4] = {1, 1, 1, 1};
+    int step[4] = {1, 1, 1, 1};
     long long first = 0;
     for (int d = 0; d < p->dims; d++) {
         const int stride = (int)bm_stride_of(&x, p->order[d]);
-        extent[d] = y.slice_shape[d];
         first += (long long)y.processed[d] * stride;
         step[d] = stride;
     }
-    const dim4 shape = {extent[0], extent[1], extent[2], extent[3]}, from = {step[0], step[1], step[2], step[3]};
+    const dim4 shape = local_extents(&y), from = {step[0], step[1], step[2], step[3]};
     okk_gdma_32bit_cpy_S2L((local_addr_t)y.addr, x.addr + 4 * (u64)first, &shape, NULL, &from);
     return BM_LAYER_OK;
 }

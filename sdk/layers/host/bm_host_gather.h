@@ -18,9 +18,7 @@ class GatherDescriptor : public MovementDescriptor {
         return computed() || p()->scalar != 0 || dims < 2 || dims > 4 || in(1).shape.size() != 1 || is_first(p()->axis) ||
                !in_words(0);
     }
-    virtual bool can_split_local_h_w() const override {
-        return p()->axis == 1 || p()->axis + static_cast<int>(in(0).shape.size()) == 1;
-    }
+    virtual bool can_split_local_h_w() const override { return is_along(p()->axis, 1); }
     virtual bool must_dynamic_run() const override { return computed(); }
     virtual TENSOR_TYPE_T input_type(int in_idx) const override {
         return in_idx == 1 && !computed() ? BMNET_NEURON_SHAPE : BMNET_NEURON;

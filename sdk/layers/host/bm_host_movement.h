@@ -29,8 +29,9 @@ class MovementDescriptor : public bmcompiler::LayerDescriptor {
         return (in(0).shape[0] + together - 1) / together;
     }
 
-    // Whether an axis, negative ones counted from the end, is the first dimension.
-    bool is_first(int axis) const { return axis == 0 || axis + static_cast<int>(in(0).shape.size()) == 0; }
+    // Whether an axis, negative ones counted from the end, is this dimension.
+    bool is_along(int axis, int d) const { return (axis < 0 ? axis + static_cast<int>(in(0).shape.size()) : axis) == d; }
+    bool is_first(int axis) const { return is_along(axis, 0); }
 
     // Whether an input's elements, or what several of its batches share, are words of 32 bits.
     bool in_words(int in_idx) const {

@@ -44,9 +44,8 @@ class SliceDescriptor : public MovementDescriptor {
 
     Cut cut(int d) const {
         const tpu_slice_param_t *p = param<tpu_slice_param_t>();
-        const int dims = static_cast<int>(in(0).shape.size());
         for (int i = 0; i < p->count && i < MAX_SHAPE_DIMS; i++)
-            if ((p->axes[i] < 0 ? p->axes[i] + dims : p->axes[i]) == d) {
+            if (is_along(p->axes[i], d)) {
                 const int extent = in(0).shape[static_cast<std::size_t>(d)], start = p->starts[i];
                 return {std::max(0, std::min(start < 0 ? start + extent : start, extent)), p->steps[i]};
             }

@@ -3,6 +3,7 @@
 #define BM_LAYER_LOCAL_H
 
 #include "bm1684_chip.h"
+#include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
 static inline int divide_up(int a, int b) { return a / b + (a % b != 0); }
@@ -30,6 +31,13 @@ static inline long long local_bytes(int n, int c, long long h, long long w) {
 static inline local_addr_t local_channel(local_addr_t start, int channel, int slot_bytes) {
     return start + (local_addr_t)(channel % CHIP_NPU_NUM) * CHIP_LOCAL_BYTES +
            (local_addr_t)(channel / CHIP_NPU_NUM) * (local_addr_t)slot_bytes;
+}
+
+/* The extents of a tile, 1 behind its last dimension. */
+static inline dim4 local_extents(const tpu_tensor_t *t) {
+    int e[4] = {1, 1, 1, 1};
+    for (int d = 0; d < (int)t->dims; d++) e[d] = t->slice_shape[d];
+    return (dim4){e[0], e[1], e[2], e[3]};
 }
 
 #endif
