@@ -6,7 +6,8 @@ Both compilers take the same thresholds: what `calibrate` finds for eight random
 format for its compiler; or with --vendor-table what its tools find for two. Both bmodels run on the emulator,
 which gives the vendor's bits, on the same other random inputs. Per net: dB of signal over noise of its worst
 output, ours and theirs; the share of our MACs in 8 bits; modelled ms of both and of our fp32, by the same
-clock. Needs the vendor's tools (python -m tests.oracle.toolchain).
+clock. Needs the vendor's tools (python -m tests.oracle.toolchain). Their matrix products of tokens are fp32
+whatever the table says, only what lies between them is rounded to 8 bits.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.bench_vendor_cycles import measure
-from benchmarks.int8_models import NETS
+from benchmarks.int8_models import NETS as PICTURES
+from benchmarks.int8_tokens import NETS as TOKENS
 from firmware_sim.chip import CLOCK_HZ
 from tests.onnx_light import NAMES, randomized
 from tests.oracle.client import Refused, Unavailable
@@ -41,6 +43,7 @@ from user_layers.quantize.table import Table, read_table
 from user_layers.runtime import BModelRuntime
 from user_layers.toolkit import Toolkit
 
+NETS = {**PICTURES, **TOKENS}
 _SAMPLES = 4  # batches
 
 

@@ -109,7 +109,7 @@ def yolo(batch: int, spread: float, leaky: bool = False) -> onnx.ModelProto:
     deep = act(net.conv(x, 64, 64, 3, 2))
     pools = [deep]
     for _ in range(2):
-        pools.append(net.add("MaxPool", pools[-1], kernel_shape=[5, 5], pads=[2] * 4))
+        pools.append(net.add("MaxPool", pools[-1], kernel_shape=[5, 5], strides=[1, 1], pads=[2] * 4))
     deep = act(net.conv(net.add("Concat", *pools, axis=1), 192, 64, 1))
     scales = net.constant([1, 1, 2, 2])
     nearest = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}

@@ -164,11 +164,27 @@ def test_statistics_of_several_runs() -> None:
         assert found.peaks == ()  # of so few values
 
 
-def test_peaks_of_few_values_are_none() -> None:
-    values = np.random.default_rng(0).standard_normal((4095, 3))
-    few, enough = (collected(runs).range(METHODS["mse"]) for runs in ([values], [values, values]))
-    assert few is not None and few.peaks == () and len(few.mean) == 3
-    assert enough is not None and np.allclose(enough.peaks, np.abs(values).max(0))
+def test_peaks_of_few_values() -> None:
+    """None of too few; of few, what more would reach; of many, what was seen."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((4096, 3))
+    made = [collected([values[:many]]).range(METHODS["mse"]) for many in (255, 256, 1024, 4096)]
+    none, least, few, enough = (one.peaks if one else () for one in made)
+    assert none == () and made[0] is not None and len(made[0].mean) == 3
+    assert np.allclose(least, np.abs(values[:256]).max(0) * np.sqrt(1.5))
+    assert np.allclose(few, np.abs(values[:1024]).max(0) * np.sqrt(1.2))
+    assert np.allclose(enough, np.abs(values).max(0))
+    longer = collected([values, values]).range(METHODS["mse"])
+    assert longer is not None and longer.peaks == enough
+
+
+def test_peaks_of_few_normal_values_hold_for_more() -> None:
+    """One value in some 4,096 others is larger than what 256 say, not one in 256."""
+    rng = np.random.default_rng(1)
+    found = collected([rng.standard_normal((256, 500))]).range(METHODS["mse"])
+    assert found is not None
+    beyond = float((np.abs(rng.standard_normal((4096, 500))) > np.array(found.peaks)).mean())
+    assert beyond < 1 / 1500
 
 
 def test_what_has_no_scale() -> None:

@@ -16,6 +16,7 @@ F64 = npt.NDArray[np.float64]
 _BINS = 2048
 _ENTROPY_BINS, _STEPS = 1024, 256  # of both signs; more bins take seconds for each tensor
 _PEAK_OF = 4096  # values of a channel: of n, one in n others is larger, and what is cut off is 44 dB down
+_PEAK_FROM = 256  # values: of fewer the largest one says nothing of a channel
 _SEARCHED = 128  # thresholds that the method `mse` compares
 
 
@@ -79,8 +80,14 @@ class Statistics:
         largest = max(-self.low, self.high)
         threshold = max(min(method(self.histogram, self.limit, self.low < 0), largest), LEAST)
         mean = () if self.sums is None or self.places == 0 else tuple(self.sums / self.places)
-        peaks = () if self.peaks is None or self.places < _PEAK_OF else tuple(self.peaks)
-        return Range(self.low, self.high, threshold, self.squares / self.count, mean, peaks)
+        return Range(self.low, self.high, threshold, self.squares / self.count, mean, self._peaks())
+
+    def _peaks(self) -> tuple[float, ...]:
+        """The largest magnitude of each channel; of few values what it would be of more, were they normal:
+        it grows with the root of the logarithm of their number."""
+        if self.peaks is None or self.places < _PEAK_FROM:
+            return ()
+        return tuple(self.peaks * max(np.sqrt(np.log(_PEAK_OF) / np.log(self.places)), 1.0))
 
 
 Method = Callable[[F64, float, bool], float]
