@@ -562,6 +562,8 @@ NORMS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((2, 20, 33), {"axis": 1, "rms": 1}),
     ((2, 70, 33), {"axis": -1, "rms": 2}),
     ((2, 5, 7, 196), {"axis": 3, "rms": 2}),
+    ((2, 70, 9, 7), {"groups": -2, "rms": 2}),
+    ((1, 200, 60, 61), {"groups": -2, "rms": 2}),
 ]
 
 
@@ -595,6 +597,8 @@ def test_rows_that_are_shorter_than_epsilon(toolkit: Toolkit, way: str) -> None:
     near(got, normalized(x, param, None, None))
     small = normalized(x, param, None, None)[:, 2:4]
     assert np.abs(got[:, 2:4] / small - 1).max() <= 1e-5
+    (got,) = run(toolkit, "TPU_NORM", [np.moveaxis(x, 2, 1)], {"groups": -2, **param}, way=way)
+    near(got, np.moveaxis(normalized(x, param, None, None), 2, 1))
 
 
 def test_a_normalization_with_a_large_mean(toolkit: Toolkit) -> None:

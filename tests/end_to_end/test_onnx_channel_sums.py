@@ -22,6 +22,7 @@ SUMS: dict[str, tuple[list[Any], str]] = {
          make("ReduceL2", ["m", "planes"], ["n"]), make("Mul", ["half", "n"], ["v"])],
         "v",
     ),
+    "of a power": ([make("Pow", ["c", "cube"], ["v"])], "v"),
     "of what it is multiplied by": (
         [make("GlobalAveragePool", ["c"], ["g"]), make("Mul", ["g", "c"], ["v"])],
         "v",
@@ -30,7 +31,7 @@ SUMS: dict[str, tuple[list[Any], str]] = {
 
 
 @pytest.mark.parametrize("kept", [0, 1])
-@pytest.mark.parametrize("op", ["ReduceMean", "ReduceSum"])
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL2"])
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_of_all_channels(toolkit: Toolkit, name: str, op: str, kept: int) -> None:
     """A convolution, where one with constant weights says how many there are; else the extent may be another
@@ -45,6 +46,7 @@ def test_sums_of_all_channels(toolkit: Toolkit, name: str, op: str, kept: int) -
     constants = {
         "w": np.random.default_rng(1).standard_normal((70, 5, 3, 3)).astype(np.float32),
         "half": np.float32(0.5),
+        "cube": np.float32(3),
         "planes": np.array([2, 3]),
         "first": np.array([-3]),
     }

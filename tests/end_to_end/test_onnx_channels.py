@@ -39,6 +39,9 @@ CONSTANTS: dict[str, Any] = {
     "one": np.float32(1),
     "least": np.float32(1e-5),
     "zero": np.float32(0),
+    "minus_half": np.float32(-0.5),
+    "planes_six": numbers((6, 1, 1), 7),
+    "planes_also": numbers((1, 6, 1, 1), 8),
 }
 TO, BACK = [0, 2, 3, 1], [0, 3, 1, 2]
 MLP = [
@@ -54,6 +57,11 @@ MLP = [
 MEAN = [node("ReduceMean", "x", "m", axes=[-1]), node("Sub", "x m", "d")]
 ROOT = [
     node("ReduceMean", "q", "v", axes=[3], keepdims=1),
+    node("Add", "v least", "e"),
+    node("Sqrt", "e", "r"),
+]
+ACROSS = [
+    node("ReduceMean", "q", "v", axes=[1], keepdims=1),
     node("Add", "v least", "e"),
     node("Sqrt", "e", "r"),
 ]
@@ -181,6 +189,73 @@ CASES: dict[str, tuple[list[Any], list[str], tuple[int, ...]]] = {
         [node("Pow", "x two", "q"), *ROOT, node("Reciprocal", "r", "t"), node("Mul", "t x", "y")],
         ["NORM"],
         (2, 5, 4, 6),
+    ),
+    "by a power": (
+        [
+            node("Pow", "x two", "q"),
+            *ROOT[:2],
+            node("Pow", "e minus_half", "t"),
+            node("Mul", "t x", "n"),
+            node("Mul", "n six", "y"),
+        ],
+        ["NORM"],
+        (2, 5, 4, 6),
+    ),
+    "by a power that is a root": (
+        [node("Mul", "x x", "q"), *ROOT[:2], node("Pow", "e half", "r"), node("Div", "x r", "y")],
+        ["NORM"],
+        (2, 5, 4, 6),
+    ),
+    "by another power": (
+        [node("Mul", "x x", "q"), *ROOT[:2], node("Pow", "e two", "r"), node("Div", "x r", "y")],
+        ["BINARY", "REDUCE", "SCALE_SHIFT", "UNARY", "BINARY"],
+        (2, 5, 4, 6),
+    ),
+    "of channels": (
+        [
+            node("ReduceMean", "x", "m", axes=[1]),
+            node("Sub", "x m", "d"),
+            node("Pow", "d two", "q"),
+            *ACROSS,
+            node("Div", "d r", "n"),
+            node("Mul", "n planes_six", "s"),
+            node("Add", "s planes_also", "y"),
+        ],
+        ["NORM"],
+        (2, 6, 5, 4),
+    ),
+    "of channels by the mean of squares": (
+        [
+            node("Pow", "x two", "q"),
+            *ACROSS,
+            node("Reciprocal", "r", "t"),
+            node("Mul", "x t", "n"),
+            node("Mul", "n planes_six", "s"),
+            node("Relu", "s", "y"),
+        ],
+        ["NORM", "UNARY"],
+        (2, 6, 4, 6),  # as wide as it has channels
+    ),
+    "of channels, with numbers of columns": (
+        [node("Mul", "x x", "q"), *ACROSS, node("Div", "x r", "n"), node("Mul", "n six", "y")],
+        ["NORM", "BINARY"],
+        (2, 6, 4, 6),
+    ),
+    "of channels of a line": (
+        [
+            node("ReduceMean", "x", "m", axes=[-2]),
+            node("Sub", "x m", "d"),
+            node("Mul", "d d", "q"),
+            *ACROSS,
+            node("Div", "d r", "y"),
+        ],
+        ["NORM"],
+        (2, 70, 9),
+    ),
+    "of a volume's channels": (
+        [node("Mul", "x x", "q"), *ACROSS, node("Div", "x r", "y")],
+        ["BINARY", "REDUCE", "SCALE_SHIFT", "UNARY", "BINARY"],
+        (1, 6, 3, 2, 4),
     ),
     "a factor and a bias": (
         [node("MatMul", "x up", "a"), node("Div", "a three", "b"), node("Add", "b ten", "y")],

@@ -191,6 +191,11 @@ NORMS: dict[str, tuple[Sequence[Any], str, int]] = {
     "groups without factors": ([*GROUPS, *steps("y = Neg r")], "TPU_NORM", 2),
     "rows of length one": (UNIT, "TPU_NORM", 1),
     "rows of length one, broadcast": ([*UNIT[:2], *steps("y = Div x c")], "TPU_NORM", 1),
+    "channels of length one": (
+        [helper.make_node("ReduceL2", ["x"], ["l"], axes=[1], keepdims=1), *UNIT[1:]],
+        "TPU_NORM",
+        1,
+    ),
     "another epsilon": ([UNIT[0], *steps("c = Clip l none", "y = Div x c")], "TPU_REDUCE", 3),
     "other rows": ([*UNIT[:2], *steps("z = Neg x", "y = Div z c")], "TPU_REDUCE", 4),
 }

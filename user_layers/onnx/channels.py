@@ -14,7 +14,8 @@ import numpy as np
 from firmware_sim.isa.layout import CHANNELS_MAX
 from user_layers.onnx.model import ARITHMETIC, DOMAIN, Array, Model, Node, Value
 
-CHANNEL_NORM = "ChannelNormalization"  # of the channels of each position: an operation of this compiler alone
+CHANNEL_NORM = "ChannelNormalization"
+"""Of the channels of each position, an operation of this compiler alone. rms: as TPU_NORM's."""
 ONE_BY_ONE = frozenset(
     (
         *("Relu", "LeakyRelu", "Elu", "Celu", "Selu", "Sigmoid", "Tanh", "Exp", "Erf", "Neg", "Abs", "Sqrt"),
@@ -22,6 +23,11 @@ ONE_BY_ONE = frozenset(
         *("Sin", "Cos"),
     )
 )
+
+
+def is_picture(shape: tuple[int, ...]) -> bool:
+    """Whether a value of this shape has channels that TPU_NORM takes together at each position."""
+    return len(shape) in (3, 4) and shape[1] <= CHANNELS_MAX
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -112,10 +112,51 @@ def _clip_by_tensors(to: Lowering, node: Node) -> None:
 def two(to: Lowering, node: Node) -> None:
     """Arithmetic of two float32 operands, which broadcast in the layer."""
     to.need_float(*node.inputs)
+    if node.op == "Pow" and _power(to, node):
+        return
     if to.in_planes(*node.inputs):
         to.each("TPU_BINARY", node, node.inputs, {"binary_op": BINARY[_BINARIES[node.op]]})
         return
     to.simple("TPU_BINARY", node, *binary(to, *_pair(to, node), _BINARIES[node.op]))
+
+
+_POWERS: Mapping[float, tuple[str, ...]] = {
+    2: ("SQUARE",),
+    3: ("SQUARE", "TIMES"),
+    4: ("SQUARE", "SQUARE"),
+    0.5: ("SQRT",),
+    -0.5: ("SQRT", "RECIPROCAL"),
+    -1: ("RECIPROCAL",),
+    -2: ("SQUARE", "RECIPROCAL"),
+}
+"""What makes a power with this exponent, one function after the other; TIMES: multiplied by the base. Any
+other is e^(b log x), which takes several times as long as these."""
+
+
+def _power(to: Lowering, node: Node) -> bool:
+    """Layers for a power with one constant exponent, where these do it."""
+    base, exponent = node.inputs[0], to.constant(node.inputs[1])
+    if exponent is None or exponent.size != 1 or exponent.ndim > len(to.shape(base)):
+        return False
+    if to.constant(base) is not None or "axis" in node.attributes:
+        return False
+    steps = _POWERS.get(float(exponent.reshape(-1)[0]))
+    if steps is None:
+        return False
+    planes = to.in_planes(base)
+    x = now = to.planes(base) if planes else to.tensor(base)
+    for i, step in enumerate(steps):
+        param: dict[str, object] = {"unary_op": UNARY.get(step), "a": 0.0, "b": 0.0}
+        op, given = "TPU_UNARY", [now]
+        if step == "TIMES":
+            op, given, param = "TPU_BINARY", [now, x], {"binary_op": BINARY["MUL"]}
+        if i < len(steps) - 1:
+            now = to.between(op, node, given, param)
+        elif planes:
+            to.plane_by_plane(op, node, given, param)
+        else:
+            to.simple(op, node, given, param)
+    return True
 
 
 def _pair(to: Lowering, node: Node) -> tuple[str, str]:

@@ -169,7 +169,7 @@ def _local(to: Lowering, node: Node, axes: list[int]) -> tuple[str, list[str], d
 
 _PLANES = ("ReduceMean", "ReduceMax", "ReduceSum", "ReduceSumSquare", "ReduceL2")
 _LINES = ("ReduceMean", "ReduceMax")  # a sum would be told the compiled extent
-_CHANNELS = ("ReduceMean", "ReduceSum")
+_CHANNELS = ("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL2")
 
 
 def _keeps_channels(to: Lowering, name: str) -> bool:
@@ -181,7 +181,7 @@ def _keeps_channels(to: Lowering, name: str) -> bool:
         if node.is_a("Conv"):
             return node.inputs[1] in to.model.constants
         rank, channels = len(to.shape(name)), to.shape(name)[1]
-        read = node.inputs[:1] if node.op in _KEEPING else node.inputs if node.op in ARITHMETIC else ()
+        read = node.inputs[:1] if node.op in _KEEPING else node.inputs if node.op in _OF_TWO else ()
         wide = [n for n in read if n not in to.model.constants and len(to.shape(n)) == rank]
         wide = [n for n in wide if to.shape(n)[1] == channels]
         if not wide:
@@ -191,16 +191,23 @@ def _keeps_channels(to: Lowering, name: str) -> bool:
 
 
 _STEPS = 16
+_OF_TWO = frozenset((*ARITHMETIC, "Pow"))
 _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
 _KEEPING = frozenset((*ONE_BY_ONE, *_POOLS, *_PLANES, AFFINE, CHANNEL_NORM))
 
 
 def _channels(to: Lowering, node: Node) -> tuple[str, list[str], dict[str, Any]]:
     """The sum of all channels: a convolution that makes one."""
-    count = to.shape(node.inputs[0])[1]
+    count, values = to.shape(node.inputs[0])[1], to.tensor(node.inputs[0])
     each = np.float32(1 / count if node.op == "ReduceMean" else 1)
     weights = to.add_const(np.full((1, count, 1, 1), each), f"{node.outputs[0]}:ones")
-    return "TPU_CONV", [to.tensor(node.inputs[0]), weights], {"groups": 1, **ONE_TAP.fields()}
+    if node.op in ("ReduceSumSquare", "ReduceL2"):
+        values = to.between("TPU_UNARY", node, [values], {"unary_op": UNARY["SQUARE"], "a": 0.0, "b": 0.0})
+    param = {"groups": 1, **ONE_TAP.fields()}
+    if node.op == "ReduceL2":
+        total = to.between("TPU_CONV", node, [values, weights], param)
+        return "TPU_UNARY", [total], {"unary_op": UNARY["SQRT"], "a": 0.0, "b": 0.0}
+    return "TPU_CONV", [values, weights], param
 
 
 def _fills_lanes(to: Lowering, node: Node) -> bool:

@@ -80,13 +80,21 @@ def group_normalization(to: Lowering, node: Node) -> None:
 @converts(CHANNEL_NORM)
 def channel_normalization(to: Lowering, node: Node) -> None:
     """Over the channels of each position (channels.py)."""
-    _norm(to, node, -2, 0, rms=int(node.attributes["rms"]))
+    rms = int(node.attributes["rms"])
+    if rms == 2:
+        _of_length_one(to, node, -2)
+    else:
+        _norm(to, node, -2, 0, rms=rms)
 
 
 @converts(UNIT_ROWS)
 def unit_rows(to: Lowering, node: Node) -> None:
     """Rows of length one."""
-    param = {"groups": 0, "axis": -1, "rms": 2, "epsilon": float(node.attributes["epsilon"])}
+    _of_length_one(to, node, 0)
+
+
+def _of_length_one(to: Lowering, node: Node, groups: int) -> None:
+    param = {"groups": groups, "axis": -1, "rms": 2, "epsilon": float(node.attributes["epsilon"])}
     to.simple("TPU_NORM", node, [to.tensor(node.inputs[0])], param)
 
 

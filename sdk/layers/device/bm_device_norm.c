@@ -1,7 +1,7 @@
 /* TPU_NORM: (x - mean) / sqrt(variance + epsilon) over the last dimensions (LayerNormalization), over groups of
  * channels (GroupNormalization, InstanceNormalization), over the channels of each position (a LayerNormalization of
- * channels that come last elsewhere), or x / sqrt(mean of squares + epsilon), or, of the last dimension,
- * x / max(sqrt(sum of squares), epsilon); then scale and shift.
+ * channels that come last elsewhere), or x / sqrt(mean of squares + epsilon), or, of the last dimension or the
+ * channels of each position, x / max(sqrt(sum of squares), epsilon); then scale and shift.
  * The mean is subtracted before squares are summed, so a large mean costs no digits of the variance.
  *
  * Inputs: x, perhaps scale, perhaps shift
@@ -32,7 +32,7 @@ typedef struct {
     int groups; /* 0: over the dimensions from `axis` on. Else of [N, C, ...]: groups of channels; -1: each channel;
                  * -2: the channels of each position */
     int axis;   /* negative counts from the end; not used with groups */
-    int rms;    /* 1: no mean is subtracted; 2: the root of a sum instead, of the last dimension alone */
+    int rms;    /* 1: no mean is subtracted; 2: the root of a sum instead, of the last dimension alone, or with -2 */
     float epsilon;
 } tpu_norm_param_t;
 
@@ -77,13 +77,14 @@ int norm_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
         return BM_LAYER_PARAM_INVALID;
     const tpu_norm_param_t *p = param;
     if (p->rms < 0 || p->rms > 2 || !(p->epsilon >= 0)) return BM_LAYER_PARAM_INVALID;
-    if (p->rms == 2 && (p->groups != 0 || bm_layer_axis(p->axis, (int)in_tensors[0].dims) != (int)in_tensors[0].dims - 1))
+    if (p->rms == 2 && p->groups != -2 &&
+        (p->groups != 0 || bm_layer_axis(p->axis, (int)in_tensors[0].dims) != (int)in_tensors[0].dims - 1))
         return BM_LAYER_PARAM_INVALID;
     if (!bm_layer_all_fp32(in_tensors, in_num)) return BM_LAYER_NOT_SUPPORTED;
     norm n;
     const int code = norm_of(p, &in_tensors[0], &n);
     if (code != BM_LAYER_OK) return code;
-    if (n.length_one && n.length > WORDS) return BM_LAYER_NOT_SUPPORTED;
+    if (n.length_one && !n.positions && n.length > WORDS) return BM_LAYER_NOT_SUPPORTED;
     for (int i = 1; i < in_num; i++)
         if (in_tensors[i].elem_num != (n.per_channel ? in_tensors[0].shape[1] : n.length))
             return BM_LAYER_PARAM_INVALID;
@@ -246,8 +247,8 @@ typedef struct {
     dim4 shape;
 } position_buffers;
 
-/* The mean of all channels of `from`, in every lane. */
-static void mean_of_channels(const position_buffers *f, local_addr_t from) {
+/* The sum of all channels of `from`, each times `share`, in every lane. */
+static void sum_of_channels(const position_buffers *f, local_addr_t from, float share) {
     const int line = local_line(f->shape.w), plane = local_slots(f->shape.c) * line;
     for (int n = 0; n < f->shape.n; n++)
         for (int first = 0; first < f->shape.w; first += BM_PICTURE_COLUMNS) {
@@ -256,7 +257,7 @@ static void mean_of_channels(const position_buffers *f, local_addr_t from) {
             okk_bdc_conv2d_kernel_const(f->mean + 4u * (local_addr_t)(n * line + first),
                                         from + 4u * (local_addr_t)(n * plane + first), 0, &picture,
                                         smaller(f->shape.c, CHIP_NPU_NUM), 1, 1, &stride, false, false, NULL, NULL,
-                                        1.0f / (float)f->shape.c);
+                                        share);
         }
 }
 
@@ -264,15 +265,19 @@ static void compute_positions(const norm *n, const position_buffers *f) {
     const int line = local_line(f->shape.w);
     const dim4 *all = &f->shape, same = {line, 0, f->shape.w, 1};
     const dim4 lanes = {f->shape.n, smaller(f->shape.c, CHIP_NPU_NUM), 1, f->shape.w};
+    const float share = 1.0f / (float)f->shape.c;
     local_addr_t x = f->x;
     if (!n->rms) {
-        mean_of_channels(f, x);
+        sum_of_channels(f, x, share);
         okk_bdc_sub(f->y, x, f->mean, all, NULL, NULL, &same);
         x = f->y;
     }
     okk_bdc_mul(f->work, x, x, all, NULL, NULL, NULL);
-    mean_of_channels(f, f->work);
-    okk_bdc_add_C(f->mean, f->mean, n->epsilon, &lanes, NULL, NULL);
+    sum_of_channels(f, f->work, n->length_one ? 1.0f : share);
+    if (n->length_one)
+        okk_bdc_max_C(f->mean, f->mean, n->epsilon * n->epsilon, &lanes, NULL, NULL);
+    else
+        okk_bdc_add_C(f->mean, f->mean, n->epsilon, &lanes, NULL, NULL);
     okk_bdc_rsqrt(f->mean, f->mean, &lanes);
     okk_bdc_mul(f->y, x, f->mean, all, NULL, NULL, &same);
     if (f->numbers == 2)

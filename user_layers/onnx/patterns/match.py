@@ -140,15 +140,15 @@ class Matcher:
         """The shape of a value; () where it is not known."""
         return self._model.value(name).fixed or ()
 
-    def mean_of_row(self, name: str, readers: int = 1) -> str | None:
-        """What a value is the mean of, over the last dimension, which stays."""
-        return self._of_row(name, "ReduceMean", readers)
+    def mean_along(self, name: str, axis: int, readers: int = 1) -> str | None:
+        """What a value is the mean of, over one dimension, which stays."""
+        return self._along(name, "ReduceMean", axis, readers)
 
-    def length_of_row(self, name: str) -> str | None:
-        """What a value is the root of the sum of squares of, over the last dimension, which stays."""
-        return self._of_row(name, "ReduceL2", 1)
+    def length_along(self, name: str, axis: int) -> str | None:
+        """What a value is the root of the sum of squares of, over one dimension, which stays."""
+        return self._along(name, "ReduceL2", axis, 1)
 
-    def _of_row(self, name: str, op: str, readers: int) -> str | None:
+    def _along(self, name: str, op: str, axis: int, readers: int) -> str | None:
         node = self.node(name, op, readers=readers)
         shape = self._model.value(node.inputs[0]).fixed if node is not None else None
         if node is None or not shape or not node.attributes.get("keepdims", 1):
@@ -156,7 +156,7 @@ class Matcher:
         axes = node.attributes.get("axes")
         if axes is None and len(node.inputs) > 1:
             axes = self._model.constants.get(node.inputs[1])
-        if axes is None or [int(axis) % len(shape) for axis in np.reshape(axes, -1)] != [len(shape) - 1]:
+        if axes is None or [int(one) % len(shape) for one in np.reshape(axes, -1)] != [axis % len(shape)]:
             return None
         return node.inputs[0]
 

@@ -1,7 +1,9 @@
-"""Rows of length one: x / max(|x|, epsilon), as torch writes its `normalize` over the last dimension."""
+"""Rows, or channels of each position, of length one: x / max(|x|, epsilon), as torch writes its `normalize`
+over the last dimension or over channels."""
 
 from __future__ import annotations
 
+from user_layers.onnx.channels import CHANNEL_NORM, is_picture
 from user_layers.onnx.model import Node
 from user_layers.onnx.patterns.match import Found, Matcher
 
@@ -10,7 +12,7 @@ _LEAST = 1e-18  # an epsilon whose square is no number of single precision is le
 
 
 def unit_rows(at: Matcher, last: Node) -> Found | None:
-    """A quotient of rows and their lengths, which are limited and may be expanded."""
+    """A quotient of vectors and their lengths, which are limited and may be expanded."""
     if last.op != "Div" or len(last.inputs) != 2:
         return None
     limited = last.inputs[1]
@@ -21,6 +23,11 @@ def unit_rows(at: Matcher, last: Node) -> Found | None:
     if clip is None or (len(clip.inputs) > 2 and clip.inputs[2]) or "max" in clip.attributes:
         return None
     least = at.number(clip.inputs[1]) if len(clip.inputs) > 1 else clip.attributes.get("min")
-    if least is None or not _LEAST <= least < 1 or at.length_of_row(clip.inputs[0]) != last.inputs[0]:
+    if least is None or not _LEAST <= least < 1:
         return None
-    return Found(UNIT_ROWS, last.inputs[0], {"axis": -1, "epsilon": float(least)})
+    source, epsilon = last.inputs[0], float(least)
+    if at.length_along(clip.inputs[0], -1) == source:
+        return Found(UNIT_ROWS, source, {"axis": -1, "epsilon": epsilon})
+    if is_picture(at.shape(source)) and at.length_along(clip.inputs[0], 1) == source:
+        return Found(CHANNEL_NORM, source, {"rms": 2, "epsilon": epsilon})
+    return None
