@@ -40,6 +40,7 @@ CONSTANTS: dict[str, Any] = {
     "least": np.float32(1e-5),
     "zero": np.float32(0),
     "minus_half": np.float32(-0.5),
+    "first": np.array([1]),
     "planes_six": numbers((6, 1, 1), 7),
     "planes_also": numbers((1, 6, 1, 1), 8),
 }
@@ -251,6 +252,60 @@ CASES: dict[str, tuple[list[Any], list[str], tuple[int, ...]]] = {
         ],
         ["NORM"],
         (2, 70, 9),
+    ),
+    "of channels, with a mean whose dimensions come back": (
+        [
+            node("ReduceMean", "x", "m", axes=[1]),
+            node("Sub", "x m", "d"),
+            node("Mul", "d d", "q"),
+            node("ReduceMean", "q", "flat", axes=[1], keepdims=0),
+            node("Unsqueeze", "flat first", "v"),
+            *ACROSS[1:],
+            node("Div", "d r", "y"),
+        ],
+        ["NORM"],
+        (2, 6, 5, 4),
+    ),
+    "of channels, without an epsilon": (
+        [
+            node("Pow", "x two", "q"),
+            ACROSS[0],
+            node("Sqrt", "v", "r"),
+            node("Reciprocal", "r", "t"),
+            node("Mul", "t x", "y"),
+        ],
+        ["NORM"],
+        (2, 6, 5, 4),
+    ),
+    "of all of a batch, factors on what is divided": (
+        [
+            node("ReduceMean", "x", "m", axes=[1, 2, 3]),
+            node("Sub", "x m", "d"),
+            node("Pow", "d two", "q"),
+            node("ReduceMean", "q", "v", axes=[-1, 1, 2]),
+            ACROSS[1],
+            node("Pow", "e half", "r"),
+            node("Mul", "planes_six d", "s"),
+            node("Div", "s r", "n"),
+            node("Add", "n planes_also", "y"),
+        ],
+        ["NORM"],
+        (2, 6, 5, 4),
+    ),
+    "of all of a batch by the mean of squares": (
+        [
+            node("Mul", "x x", "q"),
+            node("ReduceMean", "q", "v", axes=[1, 2, 3]),
+            *ACROSS[1:],
+            node("Div", "x r", "y"),
+        ],
+        ["BINARY", "REDUCE", "SCALE_SHIFT", "UNARY", "BINARY"],
+        (2, 6, 5, 4),
+    ),
+    "a shift without a factor": (
+        [node("Mul", "x x", "q"), *ACROSS, node("Div", "x r", "n"), node("Add", "n planes_also", "y")],
+        ["NORM", "SCALE_SHIFT"],
+        (2, 6, 5, 4),
     ),
     "of a volume's channels": (
         [node("Mul", "x x", "q"), *ACROSS, node("Div", "x r", "y")],

@@ -44,6 +44,7 @@ from user_layers.onnx.pixel_sums import sum_pixels
 from user_layers.onnx.pixels import take_pixels
 from user_layers.onnx.places import put_places_first
 from user_layers.onnx.proto import is_written_out
+from user_layers.onnx.reductions import keep_reduced
 from user_layers.onnx.repeats import without_repeats
 from user_layers.onnx.rotary import turn_heads
 from user_layers.onnx.row_orders import keep_orders
@@ -128,7 +129,7 @@ def _layered(model: Model, ranges: Collection[str] | None) -> Model:
     # multiplied by keeps its bits. Tokens have a dimension of their own for all that follows. Heads are
     # turned by products before attention follows them back to theirs; what is stacked otherwise is put in
     # order.
-    model = sum_pixels(without_repeats(model))
+    model = sum_pixels(keep_reduced(without_repeats(model)))
     model = keep_tokens(put_places_first(nest_concatenations(take_pixels(model))))
     # Queries, keys and values lie apart before that; what is normalised of them, too.
     model = order_by_products(turn_heads(cut_before_transposes(part_transposes(part_products(model)))))

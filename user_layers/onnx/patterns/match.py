@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,15 +140,15 @@ class Matcher:
         """The shape of a value; () where it is not known."""
         return self._model.value(name).fixed or ()
 
-    def mean_along(self, name: str, axis: int, readers: int = 1) -> str | None:
-        """What a value is the mean of, over one dimension, which stays."""
-        return self._along(name, "ReduceMean", axis, readers)
+    def mean_along(self, name: str, *axes: int, readers: int = 1) -> str | None:
+        """What a value is the mean of, over these dimensions, which stay."""
+        return self._along(name, "ReduceMean", axes, readers)
 
-    def length_along(self, name: str, axis: int) -> str | None:
-        """What a value is the root of the sum of squares of, over one dimension, which stays."""
-        return self._along(name, "ReduceL2", axis, 1)
+    def length_along(self, name: str, *axes: int) -> str | None:
+        """What a value is the root of the sum of squares of, over these dimensions, which stay."""
+        return self._along(name, "ReduceL2", axes, 1)
 
-    def _along(self, name: str, op: str, axis: int, readers: int) -> str | None:
+    def _along(self, name: str, op: str, along: Sequence[int], readers: int) -> str | None:
         node = self.node(name, op, readers=readers)
         shape = self._model.value(node.inputs[0]).fixed if node is not None else None
         if node is None or not shape or not node.attributes.get("keepdims", 1):
@@ -156,7 +156,10 @@ class Matcher:
         axes = node.attributes.get("axes")
         if axes is None and len(node.inputs) > 1:
             axes = self._model.constants.get(node.inputs[1])
-        if axes is None or [int(one) % len(shape) for one in np.reshape(axes, -1)] != [axis % len(shape)]:
+        if axes is None:
+            return None
+        found, wanted = ({int(one) % len(shape) for one in np.reshape(each, -1)} for each in (axes, along))
+        if found != wanted:
             return None
         return node.inputs[0]
 
