@@ -41,6 +41,7 @@ CONSTANTS: dict[str, Any] = {
     "zero": np.float32(0),
     "minus_half": np.float32(-0.5),
     "first": np.array([1]),
+    "last": np.array([3]),
     "planes_six": numbers((6, 1, 1), 7),
     "planes_also": numbers((1, 6, 1, 1), 8),
 }
@@ -305,6 +306,15 @@ CASES: dict[str, tuple[list[Any], list[str], tuple[int, ...]]] = {
     "a shift without a factor": (
         [node("Mul", "x x", "q"), *ACROSS, node("Div", "x r", "n"), node("Add", "n planes_also", "y")],
         ["NORM", "SCALE_SHIFT"],
+        (2, 6, 5, 4),
+    ),
+    "a mean that comes back elsewhere": (
+        [
+            node("ReduceMean", "x", "flat", axes=[1], keepdims=0),
+            node("Unsqueeze", "flat last", "m"),
+            node("Relu", "m", "y"),
+        ],
+        ["REDUCE", "UNARY"],
         (2, 6, 5, 4),
     ),
     "of a volume's channels": (
