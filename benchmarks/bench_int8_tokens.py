@@ -20,8 +20,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.bench_vendor_cycles import measure
-from benchmarks.int8_models import NETS as PICTURES
-from benchmarks.int8_tokens import NETS
+from benchmarks.int8_tokens import ALL_NETS, NETS
 from firmware_sim.chip import CLOCK_HZ
 from user_layers.onnx.build import build
 from user_layers.onnx.load import Source, read_proto
@@ -38,7 +37,7 @@ _SAMPLES = 48
 def one(name: str, batch: int, spread: float, log: bool, folder: Path) -> tuple[float, float, float, float]:
     """dB, the share of MACs in 8 bits, modelled ms in 8 bits and in fp32."""
     path = folder / f"{name}.onnx"
-    onnx.save({**NETS, **PICTURES}[name](batch, spread), str(path))
+    onnx.save(ALL_NETS[name](batch, spread), str(path))
     with Toolkit(check="off") as toolkit:
         model = Source.of(path).load(read_proto(path))
         graph = build(model, "net", toolkit=toolkit, integers=False).graph

@@ -26,8 +26,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.bench_vendor_cycles import measure
-from benchmarks.int8_models import NETS as PICTURES
-from benchmarks.int8_tokens import NETS as TOKENS
+from benchmarks.int8_tokens import ALL_NETS
 from firmware_sim.chip import CLOCK_HZ
 from tests.onnx_light import NAMES, randomized
 from tests.oracle.client import Refused, Unavailable
@@ -43,7 +42,6 @@ from user_layers.quantize.table import Table, read_table
 from user_layers.runtime import BModelRuntime
 from user_layers.toolkit import Toolkit
 
-NETS = {**PICTURES, **TOKENS}
 _SAMPLES = 4  # batches
 
 
@@ -51,9 +49,9 @@ def one(
     name: str, batch: int, spread: float, vendor: bool, toolchain: Toolchain, folder: Path
 ) -> tuple[float, ...]:
     """dB of ours and theirs, the share in 8 bits, ms of ours, theirs and our fp32. Refused."""
-    if name in NETS:
+    if name in ALL_NETS:
         path = folder / f"{name}_{batch}.onnx"
-        onnx.save(NETS[name](batch, spread), str(path))
+        onnx.save(ALL_NETS[name](batch, spread), str(path))
     else:
         path = randomized(name, folder)
     with Toolkit(check="off") as toolkit:
@@ -111,7 +109,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Print a line for each net."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "names", nargs="*", default=list(NETS), metavar="NAME", help=f"also {', '.join(NAMES)}"
+        "names", nargs="*", default=list(ALL_NETS), metavar="NAME", help=f"also {', '.join(NAMES)}"
     )
     parser.add_argument("--batch", type=int, action="append")
     parser.add_argument("--spread", type=float, default=0.5, help="of channels' weights, in e-folds")

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from benchmarks.int8_models import NETS as PICTURES
 from benchmarks.int8_models import Net
 
 
@@ -133,3 +134,5 @@ NETS: Mapping[str, Callable[[int, float], onnx.ModelProto]] = {
     make.__name__: make for make in (vit, bert, mixer, decoder, pyramid)
 }
 """By name: (batch, spread) -> a model."""
+ALL_NETS = {**PICTURES, **NETS}
+"""Those of pictures, too."""

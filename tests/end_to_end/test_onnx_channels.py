@@ -57,16 +57,17 @@ MLP = [
     node("Mul", "also h", "i"),
 ]
 MEAN = [node("ReduceMean", "x", "m", axes=[-1]), node("Sub", "x m", "d")]
-ROOT = [
-    node("ReduceMean", "q", "v", axes=[3], keepdims=1),
-    node("Add", "v least", "e"),
-    node("Sqrt", "e", "r"),
-]
-ACROSS = [
-    node("ReduceMean", "q", "v", axes=[1], keepdims=1),
-    node("Add", "v least", "e"),
-    node("Sqrt", "e", "r"),
-]
+
+
+def root(axis: int) -> list[Any]:
+    return [
+        node("ReduceMean", "q", "v", axes=[axis], keepdims=1),
+        node("Add", "v least", "e"),
+        node("Sqrt", "e", "r"),
+    ]
+
+
+ROOT, ACROSS = root(3), root(1)
 # The nodes, the layers that they become, and the shape of x.
 CASES: dict[str, tuple[list[Any], list[str], tuple[int, ...]]] = {
     "a block": (

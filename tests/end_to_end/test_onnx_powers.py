@@ -43,7 +43,7 @@ def test_constant_exponents(toolkit: Toolkit, exponent: float) -> None:
 
 
 def test_zeros_and_small_numbers(toolkit: Toolkit) -> None:
-    """As the host has them: the root of nothing is 0, and its reciprocal infinite."""
+    """As the host has them: the root of nothing is 0, and what is squared to nothing is."""
     x = np.array([0.0, 1e-30, 1e-10, 1.0, 1e18], np.float32)
     for exponent in (2.0, 0.5):
         proto = make_model(

@@ -25,7 +25,7 @@ from user_layers.bmcompiler.calls import (
 )
 from user_layers.bmcompiler.session import BMCompiler
 from user_layers.graph.graph import BINARY_OPS
-from user_layers.net.functions import BINARY, UNARY
+from user_layers.net.functions import BINARY, unary_param
 from user_layers.net.nodes import check_dtype
 
 # ---- what several of them are made of ----
@@ -33,7 +33,7 @@ from user_layers.net.nodes import check_dtype
 
 def unary(p: BMCompiler, source: str, kind: str, output: str, a: float = 0.0, b: float = 0.0) -> None:
     """Add TPU_UNARY; kind: a key of UNARY in the ONNX converters, a and b: its parameters."""
-    p.layer("TPU_UNARY", [source], {"unary_op": UNARY[kind], "a": a, "b": b}, output)
+    p.layer("TPU_UNARY", [source], unary_param(kind, a, b), output)
 
 
 def between_unary(p: BMCompiler, source: str, kind: str, output: str) -> str:
@@ -41,7 +41,7 @@ def between_unary(p: BMCompiler, source: str, kind: str, output: str) -> str:
 
     Returns the name of its tensor, a free one made from `output`.
     """
-    param = {"unary_op": UNARY[kind], "a": 0.0, "b": 0.0}
+    param = unary_param(kind)
     return p.between("TPU_UNARY", [source], param, output)
 
 
@@ -286,7 +286,7 @@ def add_active_layer(
             hint=f"there are {', '.join(codes.code_name('BmActiveType', code) for code in known)}",
         )
     kind, a = _ACTIVE[active_type_id]
-    param = {"unary_op": UNARY[kind], "a": a, "b": 0.0}
+    param = unary_param(kind, a)
     p_bmcpl.layer("TPU_UNARY", [source], param, y.name, [y.shape])
 
 
@@ -307,7 +307,7 @@ def add_relu_layer(
         kind, a, b, limited = "CLIP", 0.0, upper_limit, False
     else:
         kind, a, b = "RELU", 0.0, 0.0
-    param = {"unary_op": UNARY[kind], "a": a, "b": b}
+    param = unary_param(kind, a, b)
     if limited:
         made = p_bmcpl.between("TPU_UNARY", [source], param, y.name)
         p_bmcpl.graph.add_const_binary_layer(made, upper_limit, y.name, codes.BINARY_MIN)
@@ -328,7 +328,7 @@ def add_prelu_layer(
     source = p_bmcpl.use(x.name, x.shape)
     slopes = np.asarray(slope_, np.float32)
     if channel_shared:
-        param = {"unary_op": UNARY["LEAKY_RELU"], "a": float(slopes[0]), "b": 0.0}
+        param = unary_param("LEAKY_RELU", float(slopes[0]))
         p_bmcpl.layer("TPU_UNARY", [source], param, y.name, [y.shape], layer_name)
         return
     slope = p_bmcpl.const(of_channels(slopes, len(x.shape), 1), f"{y.name}:slope")

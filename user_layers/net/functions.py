@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 # BM_UNARY_... of sdk/layers/lib/bm_layer_unary_ops.h, in its order.
 UNARY = {
     name: number
@@ -26,3 +28,8 @@ BINARY = {"ADD": 0, "SUB": 1, "MUL": 2, "DIV": 3, "MAX": 4, "MIN": 10000} | {
 }
 # POOL_WHOLE_... of sdk/layers/lib/bm_layer_pool_window.h.
 WHOLE_PLANE, WHOLE_COLUMN, WHOLE_ROW = 1, 2, 3
+
+
+def unary_param(name: str, a: float = 0.0, b: float = 0.0) -> dict[str, Any]:
+    """The parameters of a TPU_UNARY; name: a key of UNARY."""
+    return {"unary_op": UNARY[name], "a": a, "b": b}

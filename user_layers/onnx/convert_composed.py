@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from user_layers.net.functions import BINARY, UNARY
+from user_layers.net.functions import BINARY, unary_param
 from user_layers.onnx.convert_elementwise import binary
 from user_layers.onnx.convert_matrix import REDUCTIONS
 from user_layers.onnx.convert_movement import shape_param
@@ -35,7 +35,7 @@ class Steps:
 
     def one(self, kind: str, tensor: str) -> str:
         """A function of each element."""
-        param = {"unary_op": UNARY[kind], "a": 0.0, "b": 0.0}
+        param = unary_param(kind)
         return self.to.between("TPU_UNARY", self.node, [tensor], param)
 
     def reduced(self, kind: str, tensor: str, axes: Sequence[int], keep: int = 1) -> str:
@@ -65,7 +65,7 @@ def hyperbolic(to: Lowering, node: Node) -> None:
     do, x = Steps(to, node), to.tensor(node.inputs[0])
     if node.op == "Acosh":
         root = do.one("SQRT", do.two("MUL", do.by("SUB", x, 1.0), do.by("ADD", x, 1.0)))
-        param = {"unary_op": UNARY["LOG"], "a": 0.0, "b": 0.0}
+        param = unary_param("LOG")
         to.simple("TPU_UNARY", node, [do.two("ADD", x, root)], param)
         return
     both = do.two("ADD", do.one("EXP", x), do.one("EXP", do.one("NEG", x)))
@@ -124,7 +124,7 @@ def lp_pool(to: Lowering, node: Node) -> None:
     if power == 1:
         result(to, node, "TPU_CONST_BINARY", [total], root)
     elif power == 2:
-        result(to, node, "TPU_UNARY", [total], {"unary_op": UNARY["SQRT"], "a": 0.0, "b": 0.0})
+        result(to, node, "TPU_UNARY", [total], unary_param("SQRT"))
     else:
         inputs, param = binary(to, total, do.numbers([1 / power], [1], "root"), "POW")
         result(to, node, "TPU_BINARY", inputs, param)

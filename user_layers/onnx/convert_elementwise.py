@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from user_layers.net.functions import BINARY, UNARY
+from user_layers.net.functions import BINARY, unary_param
 from user_layers.onnx.fuse import AFFINE
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Node
@@ -43,7 +43,7 @@ def unary(to: Lowering, node: Node, name: str, a: float = 0.0, b: float = 0.0) -
     Raises Unsupported unless the input is float32.
     """
     to.need_float(node.inputs[0])
-    to.each("TPU_UNARY", node, node.inputs[:1], {"unary_op": UNARY[name], "a": a, "b": b})
+    to.each("TPU_UNARY", node, node.inputs[:1], unary_param(name, a, b))
 
 
 def binary(to: Lowering, left: str, right: str, name: str) -> tuple[list[str], dict[str, int]]:
@@ -146,10 +146,10 @@ def _power(to: Lowering, node: Node) -> bool:
     planes = to.in_planes(base)
     x = now = to.planes(base) if planes else to.tensor(base)
     for i, step in enumerate(steps):
-        param: dict[str, object] = {"unary_op": UNARY.get(step), "a": 0.0, "b": 0.0}
-        op, given = "TPU_UNARY", [now]
         if step == "TIMES":
             op, given, param = "TPU_BINARY", [now, x], {"binary_op": BINARY["MUL"]}
+        else:
+            op, given, param = "TPU_UNARY", [now], unary_param(step)
         if i < len(steps) - 1:
             now = to.between(op, node, given, param)
         elif planes:
@@ -237,7 +237,7 @@ def single_test(to: Lowering, node: Node) -> None:
     """Truth values as 1.0 and 0.0; a and b of IsInf: whether -inf, whether inf counts."""
     kind = {"Not": "NOT", "IsNaN": "IS_NAN", "IsInf": "IS_INF"}[node.op]
     signs = [float(node.attributes.get(f"detect_{sign}", 1)) for sign in ("negative", "positive")]
-    param = {"unary_op": UNARY[kind], "a": signs[0], "b": signs[1]}
+    param = unary_param(kind, signs[0], signs[1])
     to.simple("TPU_UNARY", node, [to.tensor(node.inputs[0])], param)
 
 
@@ -266,7 +266,7 @@ def cast(to: Lowering, node: Node) -> None:
             names = [to.between("TPU_CAST", node, names, {"to": 0})]
         zero = to.add_const(np.zeros(1, np.float32), f"{node.outputs[0]}:zero")
         equal = to.between("TPU_BINARY", node, *binary(to, names[0], zero, "EQUAL"))
-        to.simple("TPU_UNARY", node, [equal], {"unary_op": UNARY["NOT"], "a": 0.0, "b": 0.0})
+        to.simple("TPU_UNARY", node, [equal], unary_param("NOT"))
     elif held[source] == held[wanted]:
         to.simple("TPU_COPY", node, names, {"reserved": 0})
     else:

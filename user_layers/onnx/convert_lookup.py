@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from firmware_sim.isa.timing import issue
-from user_layers.net.functions import UNARY
+from user_layers.net.functions import unary_param
 from user_layers.onnx.convert_composed import Steps
 from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.lower import Lowering, axis_of, converts
@@ -67,7 +67,7 @@ def _by_products(to: Lowering, node: Node) -> None:
     given = do.shaped(to.between("TPU_CAST", node, [to.tensor(node.inputs[1])], {"to": 0}), apart)
     below = do.two("LESS", given, do.numbers([0], (1,), "zero"))
     index = do.two("ADD", given, do.by("MUL", below, float(rows)))
-    limits = {"unary_op": UNARY["CLIP"], "a": 0.0, "b": float(rows - 1)}
+    limits = unary_param("CLIP", 0.0, float(rows - 1))
     inside = do.two("EQUAL", index, to.between("TPU_UNARY", node, [index], limits))
     ends = [do.numbers([value], (1,), what) for value, what in ((0, "inside"), (np.nan, "outside"))]
     blank = to.between("TPU_WHERE", node, [inside, *ends], {"reserved": 0})

@@ -11,7 +11,7 @@ import numpy as np
 
 from firmware_sim.chip import NPU_NUM, WINDOW_SIDE_MAX
 from firmware_sim.isa.layout import CHANNELS_MAX
-from user_layers.net.functions import BINARY, UNARY, WHOLE_COLUMN, WHOLE_PLANE, WHOLE_ROW
+from user_layers.net.functions import BINARY, WHOLE_COLUMN, WHOLE_PLANE, WHOLE_ROW, unary_param
 from user_layers.onnx.attention import ATTENTION
 from user_layers.onnx.channels import CHANNEL_NORM, ONE_BY_ONE
 from user_layers.onnx.convert_elementwise import binary
@@ -202,11 +202,11 @@ def _channels(to: Lowering, node: Node) -> tuple[str, list[str], dict[str, Any]]
     each = np.float32(1 / count if node.op == "ReduceMean" else 1)
     weights = to.add_const(np.full((1, count, 1, 1), each), f"{node.outputs[0]}:ones")
     if node.op in ("ReduceSumSquare", "ReduceL2"):
-        values = to.between("TPU_UNARY", node, [values], {"unary_op": UNARY["SQUARE"], "a": 0.0, "b": 0.0})
+        values = to.between("TPU_UNARY", node, [values], unary_param("SQUARE"))
     param = {"groups": 1, **ONE_TAP.fields()}
     if node.op == "ReduceL2":
         total = to.between("TPU_CONV", node, [values, weights], param)
-        return "TPU_UNARY", [total], {"unary_op": UNARY["SQRT"], "a": 0.0, "b": 0.0}
+        return "TPU_UNARY", [total], unary_param("SQRT")
     return "TPU_CONV", [values, weights], param
 
 
@@ -232,7 +232,7 @@ def _planes(to: Lowering, node: Node, of: int) -> tuple[str, list[str], dict[str
     times = {"value": count, "binary_op": BINARY["MUL"], "inversed": 0}
     if node.op == "ReduceL2":
         total = to.between("TPU_CONST_BINARY", node, [mean], times)
-        return "TPU_UNARY", [total], {"unary_op": UNARY["SQRT"], "a": 0.0, "b": 0.0}
+        return "TPU_UNARY", [total], unary_param("SQRT")
     return "TPU_CONST_BINARY", [mean], times
 
 

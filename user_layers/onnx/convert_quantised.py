@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from user_layers.net.functions import BINARY, UNARY
+from user_layers.net.functions import BINARY, unary_param
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Node
 
@@ -40,10 +40,10 @@ def quantize(to: Lowering, node: Node) -> None:
     scale, zero, code = _grid(to, node, node.outputs[0])
     ends = np.iinfo(to.model.value(node.outputs[0]).dtype)
     name = to.between("TPU_CONST_BINARY", node, [to.tensor(node.inputs[0])], _with("DIV", scale))
-    name = to.between("TPU_UNARY", node, [name], {"unary_op": UNARY["ROUND"], "a": 0.0, "b": 0.0})
+    name = to.between("TPU_UNARY", node, [name], unary_param("ROUND"))
     if zero:
         name = to.between("TPU_CONST_BINARY", node, [name], _with("ADD", zero))
-    clip = {"unary_op": UNARY["CLIP"], "a": float(ends.min), "b": float(ends.max)}
+    clip = unary_param("CLIP", float(ends.min), float(ends.max))
     to.simple("TPU_CAST", node, [to.between("TPU_UNARY", node, [name], clip)], {"to": code})
 
 

@@ -8,7 +8,7 @@ Positions are computed in float32 step by step as onnxruntime does, so that plac
 
 from __future__ import annotations
 
-from user_layers.net.functions import UNARY
+from user_layers.net.functions import unary_param
 from user_layers.onnx.convert_composed import Steps
 from user_layers.onnx.convert_movement import shape_param
 from user_layers.onnx.lower import Lowering, Unsupported, converts
@@ -69,7 +69,7 @@ def _weights(do: Steps, places: str, extent: int, mode: str, pads: str) -> str:
     if _MODES[mode] == "nearest":
         at = do.one("ROUND", at)
     if pads == "border":
-        limits = {"unary_op": UNARY["CLIP"], "a": 0.0, "b": float(extent - 1)}
+        limits = unary_param("CLIP", 0.0, float(extent - 1))
         at = do.to.between("TPU_UNARY", do.node, [at], limits)
     pixels = do.numbers(range(extent), (extent, 1), "pixels")
     if _MODES[mode] == "nearest":

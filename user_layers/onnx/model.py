@@ -193,6 +193,15 @@ class Model:
         return iter(self.nodes)
 
 
+def reduced_axes(node: Node, constants: Mapping[str, Array], rank: int) -> frozenset[int] | None:
+    """The dimensions, counted from 0, that a reduction of so many names; None where it names none or computes
+    them."""
+    axes = node.attributes.get("axes")
+    if axes is None and len(node.inputs) > 1:
+        axes = constants.get(node.inputs[1])
+    return None if axes is None else frozenset(int(axis) % rank for axis in np.ravel(axes))
+
+
 @dataclass
 class Rewriting:
     """A model while a pass goes through it. constants, values: what is new; instead: what is put in the place

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from user_layers.onnx.fold import needed
-from user_layers.onnx.model import DOMAIN, Array, Model, Node
+from user_layers.onnx.model import DOMAIN, Array, Model, Node, reduced_axes
 
 PIXEL_SUMS = "PixelSums"  # of [n, c, h, w] with matrices [made, h] and [made, w]: of this compiler alone
 _MOST = 1 << 24  # numbers of the matrix from pixels to pixels
@@ -151,11 +151,7 @@ def _gathered(model: Model, node: Node, given: _Picked | None) -> _Picked | None
 
 def _reduced(model: Model, node: Node, given: _Picked) -> _Picked | None:
     """Sums along dimensions of pixels."""
-    axes = node.attributes.get("axes")
-    if axes is None and len(node.inputs) > 1:
-        axes = model.constants.get(node.inputs[1])
-    rank = len(given.dims)
-    gone = sorted({int(axis) % rank for axis in np.ravel(axes)}) if axes is not None else []
+    gone = sorted(reduced_axes(node, model.constants, len(given.dims)) or ())
     if not gone or node.attributes.get("keepdims", 1) or any(given.dims[axis] != _PIXEL for axis in gone):
         return None
     numbers = [given.dims[:axis].count(_PIXEL) for axis in gone]

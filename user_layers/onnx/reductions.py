@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from user_layers.onnx.model import Model, Node
+from user_layers.onnx.model import Model, Node, reduced_axes
 
 
 def keep_reduced(model: Model) -> Model:
@@ -23,13 +21,11 @@ def keep_reduced(model: Model) -> Model:
 
 def _is_kept(model: Model, node: Node, reader: Node) -> bool:
     """Whether the reader makes what the reduction would be with all dimensions."""
-    axes, shape = node.attributes.get("axes"), model.value(node.inputs[0]).fixed
-    if axes is None and len(node.inputs) > 1:
-        axes = model.constants.get(node.inputs[1])
-    if axes is None or shape is None or node.attributes.get("keepdims", 1):
+    shape = model.value(node.inputs[0]).fixed
+    if shape is None or node.attributes.get("keepdims", 1):
         return False
     if not reader.is_a("Reshape", "Unsqueeze") or reader.inputs[0] != node.outputs[0]:
         return False
-    along = {int(axis) % len(shape) for axis in np.reshape(axes, -1)}
+    along = reduced_axes(node, model.constants, len(shape)) or ()
     made = tuple(1 if axis in along else extent for axis, extent in enumerate(shape))
     return bool(along) and model.value(reader.outputs[0]).fixed == made

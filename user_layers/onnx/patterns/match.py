@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from user_layers.onnx.model import Model, Node
+from user_layers.onnx.model import Model, Node, reduced_axes
 
 _CLOSE = 1e-6  # relative: constants as single precision holds them
 
@@ -153,13 +153,8 @@ class Matcher:
         shape = self._model.value(node.inputs[0]).fixed if node is not None else None
         if node is None or not shape or not node.attributes.get("keepdims", 1):
             return None
-        axes = node.attributes.get("axes")
-        if axes is None and len(node.inputs) > 1:
-            axes = self._model.constants.get(node.inputs[1])
-        if axes is None:
-            return None
-        found, wanted = ({int(one) % len(shape) for one in np.reshape(each, -1)} for each in (axes, along))
-        if found != wanted:
+        rank = len(shape)
+        if reduced_axes(node, self._model.constants, rank) != frozenset(axis % rank for axis in along):
             return None
         return node.inputs[0]
 
