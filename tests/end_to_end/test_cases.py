@@ -65,13 +65,17 @@ def test_a_dask_worker_that_is_killed(dask: Cluster, tmp_path: Path) -> None:
     assert {int(path.suffix[1:]) for path in tmp_path.glob("closed.*")} == alive and alive
 
 
-def test_what_dask_forgets_is_asked_for_again(dask: Cluster, tmp_path: Path) -> None:
-    """As it does at times with what a worker had done that died; here another client makes it."""
+@pytest.mark.parametrize("lost", ["results", "what the cases share"])
+def test_what_dask_forgets_is_asked_for_again(lost: str, dask: Cluster, tmp_path: Path) -> None:
+    """As it does at times with what a worker had done that died, or with what it alone had; here another client
+    makes it."""
     results = hand_out(squares, (tmp_path, 0.1), range(12), Where(dask=dask.address))
     found = [next(results)]
     with distributed.Client(dask.address, set_as_default=False) as other:
         keys = other.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.tasks])
-        other.cancel([distributed.Future(key, other) for key in keys if key.count("-") == 2], force=True)
+        gone = [key for key in keys if (key.count("-") == 2) == (lost == "results")]
+        assert gone
+        other.cancel([distributed.Future(key, other) for key in gone], force=True)
         assert found + list(results) == WANTED[:12]
 
 

@@ -82,26 +82,29 @@ def _results(
     from distributed.client import FutureCancelledError
 
     _wait_for_workers(client)
-    shared = client.scatter(words, broadcast=True, hash=False)
+    scattered = [client.scatter(words, broadcast=True, hash=False)]  # once more where they were lost
     order: InOrder[Result] = InOrder()
     ready: queue.SimpleQueue[Future] = queue.SimpleQueue()
-    waiting: dict[Future, tuple[int, Case, int]] = {}  # without being held a future is cancelled
+    waiting: dict[Future, tuple[int, Case, int, int]] = {}  # without being held a future is cancelled
 
     def submit(number: int, case: Case, again: int) -> None:
         key = f"{run}-{number}-{again}"
-        future = client.submit(do, run, open_, shared, number, case, key=key, pure=False)
-        waiting[future] = number, case, again
+        future = client.submit(do, run, open_, scattered[-1], number, case, key=key, pure=False)
+        waiting[future] = number, case, again, len(scattered)
         future.add_done_callback(ready.put)
 
     def one() -> Iterator[Result]:
         future = _next(client, ready)
-        number, case, again = waiting.pop(future)
+        number, case, again, scatters = waiting.pop(future)
         try:
             done = [future.result()]
         except FutureCancelledError:
-            # By nobody: the scheduler forgets some that a worker had done when it died.
+            # By nobody: the scheduler forgets some that a worker had done when it died, and keeps one copy only of
+            # what was scattered (after two seconds), which may have been there.
             if client.status != "running" or again == _AGAIN:
                 raise
+            if scatters == len(scattered):
+                scattered.append(client.scatter(words, broadcast=True, hash=False))
             submit(number, case, again + 1)
             done = []
         return order.of(done)
