@@ -67,8 +67,8 @@ def test_a_dask_worker_that_is_killed(dask: Cluster, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", ["results", "what the cases share"])
 def test_what_dask_forgets_is_asked_for_again(lost: str, dask: Cluster, tmp_path: Path) -> None:
-    """As it does at times with what a worker had done that died, or with what it alone had; here another client
-    makes it."""
+    """As it does at times with what a worker had done that died, or with what it alone had; here another
+    client makes it."""
     results = hand_out(squares, (tmp_path, 0.1), range(12), Where(dask=dask.address))
     found = [next(results)]
     with distributed.Client(dask.address, set_as_default=False) as other:

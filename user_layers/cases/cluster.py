@@ -99,8 +99,8 @@ def _results(
         try:
             done = [future.result()]
         except FutureCancelledError:
-            # By nobody: the scheduler forgets some that a worker had done when it died, and keeps one copy only of
-            # what was scattered (after two seconds), which may have been there.
+            # By nobody: the scheduler forgets some that a worker had done when it died, and of what was
+            # scattered it keeps one copy only (after two seconds), which may have been there.
             if client.status != "running" or again == _AGAIN:
                 raise
             if scatters == len(scattered):
