@@ -51,6 +51,16 @@ def fuse_attention(model: Model) -> Model:
 
 
 @dataclass(frozen=True)
+class _End:
+    """The value that a layer makes. packed: a token's heads lie together in it; tokens_first: tokens come
+    before batches, which the layer's result does not have."""
+
+    name: str
+    tokens_first: bool = False
+    packed: bool = True
+
+
+@dataclass(frozen=True)
 class _Mixed:
     """Heads that are sums of all heads of a value. factors: [heads made, heads]; added: to each head made."""
 
@@ -397,11 +407,15 @@ class _Fusion:
     ) -> None:
         """nodes: what stands before all that is written here."""
         batch, heads = batch_and_heads(shape)
-        end, packed = self._end(node, batch, heads, shape)
-        width = heads * shape[-1]
-        made = (batch, shape[-2], width) if packed else (batch, heads, *shape[-2:])
-        wanted_as = [(h.view.source, h.shape) for h in operands] + ([mask] if mask is not None else [])
-        shaped = {one: self._shaped(nodes, f"{end}:operand{i}", *one) for i, one in enumerate(wanted_as)}
+        end = self._end(node, batch, heads, shape)
+        packed = end.packed
+        made = (batch, shape[-2], heads * shape[-1]) if packed else (batch, heads, *shape[-2:])
+        wanted_as = [(h.view.source, h.shape, h.tokens_first) for h in operands]
+        wanted_as += [(*mask, False)] if mask is not None else []
+        shaped = {
+            one: self._shaped(nodes, f"{end.name}:operand{i}", *one)
+            for i, one in enumerate(dict.fromkeys(wanted_as))
+        }
         inputs = [shaped[one] for one in wanted_as]
         query, key, _ = operands
         attributes = {
@@ -417,33 +431,37 @@ class _Fusion:
         if found.scales:
             rest = [1.0] * (_HEADS_SCALED - len(found.scales))
             attributes |= {"scaled": 1, "scales": [*found.scales, *rest]}
-        wanted = self.model.value(end).fixed
-        output = end if wanted == made else f"{end}:heads"
+        wanted = self.model.value(end.name).fixed
+        output = end.name if wanted == made and not end.tokens_first else f"{end.name}:heads"
         numbers = f"{output}:or_nan" if found.or_zero else output
         nodes.append(Node(ATTENTION, DOMAIN, node.name, tuple(inputs), (numbers,), attributes))
         if found.or_zero:
             # A row of scores that are all NaN makes a row of NaN.
             self.values[numbers] = Value(numbers, made, np.dtype(np.float32))
             nodes.append(Node(OR_ZERO, DOMAIN, "", (numbers,), (output,)))
-        if output != end:
+        if output != end.name:
             self.values[output] = Value(output, made, np.dtype(np.float32))
             assert wanted is not None
+            last = self._turned(nodes, f"{output}:turned", output, made) if end.tokens_first else output
             at = wanted.index(shape[-2]) if shape[-2] in wanted and wanted[-2:-1] != shape[-2:-1] else -2
-            nodes.append(self._reshape(output, end, wanted, at))
-        self.instead[end] = nodes
+            nodes.append(self._reshape(last, end.name, wanted, at))
+        self.instead[end.name] = nodes
         passed = [name for h in operands for name in h.view.nodes]
-        self.gone.update(found.gone, passed, [node.outputs[0]] if end != node.outputs[0] else [])
+        self.gone.update(found.gone, passed, [node.outputs[0]] if end.name != node.outputs[0] else [])
 
-    def _end(self, node: Node, batch: int, heads: int, shape: tuple[int, ...]) -> tuple[str, bool]:
+    def _end(self, node: Node, batch: int, heads: int, shape: tuple[int, ...]) -> _End:
         """The value that the layer makes: the result, or what lies behind transposes that bring a token's
-        heads together; whether that is so."""
+        heads together."""
         name, passed = node.outputs[0], []
         whole = np.arange(int(np.prod(shape)) if np.prod(shape) <= 1 << 26 else 0, dtype=np.int32)
         if not whole.size:
-            return name, False
+            return _End(name, packed=False)
         tokens, size = shape[-2:]
-        wanted = whole.reshape(batch, heads, tokens, size).swapaxes(1, 2).reshape(-1)
-        seen, best = whole.reshape(shape), name if heads == 1 else ""
+        packed = whole.reshape(batch, heads, tokens, size).swapaxes(1, 2)
+        wanted = {False: packed.reshape(-1)}
+        if batch > 1 and tokens > 1:
+            wanted[True] = packed.swapaxes(0, 1).reshape(-1)
+        seen, best = whole.reshape(shape), _End(name) if heads == 1 else None
         while True:
             reader = self.model.only_reader(name)
             if reader is None:
@@ -459,14 +477,28 @@ class _Fusion:
                 break
             passed.append(name)
             name = reader.outputs[0]
-            if np.array_equal(seen.reshape(-1), wanted):
-                best = name
-        if best:
-            self.gone.update(passed[: passed.index(best)] if best in passed else passed)
-        return (best, True) if best else (node.outputs[0], False)
+            for tokens_first, order in wanted.items():
+                if np.array_equal(seen.reshape(-1), order):
+                    best = _End(name, tokens_first)
+        if best is not None:
+            self.gone.update(passed[: passed.index(best.name)] if best.name in passed else passed)
+        return _End(node.outputs[0], packed=False) if best is None else best
 
-    def _shaped(self, nodes: list[Node], stem: str, name: str, shape: tuple[int, ...]) -> str:
+    def _turned(self, nodes: list[Node], turned: str, name: str, shape: tuple[int, ...]) -> str:
+        """A value of a shape with its first two dimensions exchanged, under another name."""
+        self.values[turned] = Value(turned, (shape[1], shape[0], shape[2]), np.dtype(np.float32))
+        nodes.append(Node("Transpose", "", "", (name,), (turned,), {"perm": [1, 0, 2]}))
+        return turned
+
+    def _shaped(
+        self, nodes: list[Node], stem: str, name: str, shape: tuple[int, ...], tokens_first: bool
+    ) -> str:
         """A value in another shape, under another name where that is not its own."""
+        if tokens_first:
+            before = (shape[1], shape[0], shape[2])
+            return self._turned(
+                nodes, f"{stem}:turned", self._shaped(nodes, stem, name, before, False), before
+            )
         if self._shape(name) == shape:
             return name
         if name in self.constants:

@@ -77,11 +77,20 @@ class _Keeping:
             return None
         n, tokens, columns = before.fixed
         others = ((n * tokens, columns), (tokens, n, columns)) if n == 1 else ((n * tokens, columns),)
-        if made.fixed not in others or tokens < 2 or (n > 1 and tokens < _FEW):
+        if (
+            made.fixed not in others
+            or tokens < 2
+            or (n > 1 and tokens < _FEW and not self._turned(node.inputs[0]))
+        ):
             return None
         if not is_view(self._model, node):
             return None
         return node.inputs[0]
+
+    def _turned(self, name: str) -> bool:
+        """Whether tokens were brought before the batches; they will lie as before (row_orders)."""
+        maker = self._model.makers.get(name)
+        return maker is not None and maker.is_a("Transpose") and maker.attributes.get("perm") == [1, 0, 2]
 
     def _written(self, node: Node) -> list[Node] | None:
         """What does the same in three dimensions; None where that is nothing."""

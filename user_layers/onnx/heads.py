@@ -16,12 +16,14 @@ from user_layers.onnx.views import MOST_PICKED, Step, View, broadcasts, steps_ba
 @dataclass(frozen=True)
 class Heads:
     """Heads of tokens as the layer takes them. shape: of the tensor that they lie in, three or four extents;
-    first, step: the first head's first channel, and channels from one to the next, with three."""
+    first, step: the first head's first channel, and channels from one to the next, with three. tokens_first:
+    that tensor has tokens before batches still."""
 
     view: View
     shape: tuple[int, ...]
     first: int = 0
     step: int = 0
+    tokens_first: bool = False
 
 
 def batch_and_heads(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -45,12 +47,14 @@ def heads_of(view: View, batch: int, heads: int) -> Heads | None:
         if heads == 1 or tokens == 1:
             return Heads(view, (batch, tokens, heads * size), 0, size)
         return Heads(view, (batch, heads, tokens, size))
-    width = row if tokens > 1 else between if batch > 1 else 0
-    if width <= 0 or (batch > 1 and between != tokens * width) or view.count != batch * tokens * width:
+    tokens_first = tokens > 1 and batch > 1 and row == batch * between
+    width = between if tokens == 1 or tokens_first else row
+    apart_by = width if tokens_first else tokens * width
+    if width <= 0 or (batch > 1 and between != apart_by) or view.count != batch * tokens * width:
         return None
     if view.offset + (heads - 1) * step + size > width or step < 0:
         return None
-    return Heads(view, (batch, tokens, width), view.offset, step if heads > 1 else size)
+    return Heads(view, (batch, tokens, width), view.offset, step if heads > 1 else size, tokens_first)
 
 
 def shared_heads(

@@ -231,7 +231,10 @@ class _Looking:
             one = math.inf
             if not straight or self.one_move(edge):
                 boxes = self.boxes(moved, edge.source)
-                one = math.inf if boxes is None else each + _EACH * len(boxes)
+                if boxes is not None:
+                    one = each + _EACH * len(boxes)
+                elif _turned(moved, self.rows(edge.source)) is not None:
+                    one = each + _EACH
             move = _Move(edge.moves * (each + _EACH) if straight else 0.0, one, must=not straight)
             key = edge.source, id(moved)
             found[key] = move.beside(found[key]) if key in found else move
@@ -240,6 +243,15 @@ class _Looking:
     def cycles(self, edges: Sequence[_Edge], orders: Mapping[str, Order]) -> float:
         """What all that takes."""
         return sum(move.one if move.is_one else move.model for move in self.moves(edges, orders).values())
+
+
+def _turned(moved: Array, rows: int) -> tuple[int, int] | None:
+    """The two dimensions that rows have, if they are moved as these are exchanged."""
+    inner = int(moved[1]) if len(moved) == rows > 1 else 0
+    if inner < 1 or rows % inner != 0:
+        return None
+    turned = np.arange(rows).reshape(-1, inner).T
+    return (rows // inner, inner) if np.array_equal(moved, turned.reshape(-1)) else None
 
 
 def _of_a_batch(moved: Array, rows: int, batch: int) -> Array | None:
@@ -456,9 +468,9 @@ class _Writing:
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Of values in other orders: as those have them that read them as they lie, or as what they are made
         of, if that is in the model's order, where several that are not read them; so nothing stands
-        between."""
+        between. Otherwise with the dimensions exchanged of which the order is, if it is."""
         found: dict[str, tuple[int, ...]] = {}
-        for name in reversed(list(self._orders)):
+        for name in reversed([name for name in self._looking.ops if name in self._orders]):
             own = self._model.value(name).fixed or ()
             readers = self._looking.out_of.get(name, [])
             before = self._looking.into[name]
@@ -474,7 +486,10 @@ class _Writing:
             }
             ordered = [edge for edge in readers if edge.reader in self._orders]
             choices = (ahead, behind) if len(ordered) > 1 else (behind, ahead)
-            lead = next((one.pop() for one in choices if len(one) == 1), own[:-1])
+            order = self._orders[name]
+            turned = None if order is None else _turned(order, self._looking.rows(name))
+            otherwise = own[:-1] if turned is None else turned[::-1]
+            lead = next((one.pop() for one in choices if len(one) == 1), otherwise)
             found[name] = (*lead, own[-1])
         return found
 
@@ -540,8 +555,14 @@ class _Writing:
         key = source, id(moved)
         if key not in self._moved:
             boxes = self._looking.boxes(moved, source)
-            assert boxes is not None  # else this order was not chosen
             batch, width = self._looking.batch, self._looking.width(source)
+            if boxes is None:
+                turned = _turned(moved, self._looking.rows(source))
+                assert turned is not None  # else this order was not chosen
+                self._moved[key] = self._new(f"{source}:turned", None, (*turned[::-1], width))
+                view, perm = self._view(source, (*turned, width)), {"perm": [1, 0, 2]}
+                self._nodes.append(Node("Transpose", "", "", (view,), (self._moved[key],), perm))
+                return self._moved[key]
             rows = self._view(source, (batch, self._looking.rows(source) // batch, width))
             shape = (batch, len(moved) // batch, width)
             made = self._new(f"{source}:rearranged", None, shape)
