@@ -44,8 +44,12 @@ def test_constant_exponents(toolkit: Toolkit, exponent: float) -> None:
 
 def test_zeros_and_small_numbers(toolkit: Toolkit) -> None:
     """As the host has them: the root of nothing is 0, and what is squared to nothing is."""
-    x = np.array([0.0, 1e-30, 1e-10, 1.0, 1e18], np.float32)
-    for exponent in (2.0, 0.5):
+    x = np.array([1e-19, 7e-20, 1e-10, 1.0, 1e18], np.float32)
+    for exponent in (2.0, 0.5, -2.0):
+        if exponent > 0:
+            x[:2] = 0.0, 1e-30
+        else:
+            x[:2] = 1e-19, 7e-20  # whose squares are denormal
         proto = make_model(
             [make("Pow", ["x", "e"], ["y"])], {"x": (5,)}, ["y"], {"e": np.float32(exponent)}, opset=18
         )

@@ -127,7 +127,7 @@ _POWERS: Mapping[float, tuple[str, ...]] = {
     0.5: ("SQRT",),
     -0.5: ("SQRT", "RECIPROCAL"),
     -1: ("RECIPROCAL",),
-    -2: ("SQUARE", "RECIPROCAL"),
+    -2: ("RECIPROCAL", "SQUARE"),  # a square of little is 0 before its reciprocal is too large
 }
 """What makes a power with this exponent, one function after the other; TIMES: multiplied by the base. Any
 other is e^(b log x), which takes several times as long as these."""

@@ -134,8 +134,10 @@ def reduce(to: Lowering, node: Node) -> None:
         to.simple("TPU_COPY", node, [to.tensor(node.inputs[0])], {"reserved": 0})
         return
     keep = int(node.attributes.get("keepdims", 1)) or not to.shape(node.outputs[0])
+    before = len(to.graph.nodes)
     local = _local(to, node, axes)
     if local is not None:
+        squares = _squares(to, node)
         op, inputs, fields = local
         if keep:
             to.simple(op, node, inputs, fields)
@@ -144,11 +146,26 @@ def reduce(to: Lowering, node: Node) -> None:
             along = {axis % rank for axis in axes}
             left = (-2 - d for d in range(rank) if d not in along)  # TPU_RESHAPE's word for what comes
             to.simple("TPU_RESHAPE", node, [kept], reshape_param(*left))
+        if squares:  # of small numbers nothing is left in 8 bits beside those of large ones
+            made = (name for one in to.graph.nodes[before:] for name in one.outputs)
+            to.graph.statistics.update(made, inputs[:1])
         return
     padded = [*axes, *[0] * (8 - len(axes))]
     param: dict[str, object] = {"axes_num": len(axes), "axes": padded, "keep_dims": int(keep)}
     kind = REDUCTIONS.index(node.op.removeprefix("Reduce"))
     one(to, node, "TPU_REDUCE", [to.tensor(node.inputs[0])], {"kind": kind, **param})
+
+
+def _squares(to: Lowering, node: Node) -> bool:
+    """Whether a reduction sums squares."""
+    maker = to.model.makers.get(node.inputs[0])
+    if node.op in ("ReduceSumSquare", "ReduceL2"):
+        return True
+    if maker is None or not maker.is_a("Mul", "Pow"):
+        return False
+    left, right = maker.inputs
+    exponent = to.model.constants.get(right) if maker.op == "Pow" else None
+    return left == right or (exponent is not None and exponent.size == 1 and exponent.reshape(-1)[0] == 2)
 
 
 def _local(to: Lowering, node: Node, axes: list[int]) -> tuple[str, list[str], dict[str, Any]] | None:

@@ -17,23 +17,29 @@ def _norm(to: Lowering, node: Node, groups: int, axis: int, rms: int = 0) -> Non
     to.need_float(*node.inputs)
     if len([name for name in node.outputs if name]) > 1:
         raise Unsupported("mean and deviation as outputs")
-    given = list[Array]()
-    for index, default in ((1, 1.0), (2, 0.0))[: 1 if rms and len(node.inputs) < 3 else 2]:
-        values = to.known(node, index)
-        if values is None:
-            shape = to.shape(node.inputs[0])
-            count = shape[1] if groups else int(np.prod(shape[axis:]))
-            values = np.full(count, default, np.float32)
-        elif groups > 0 and values.size == groups:  # as opset 18 had them
-            values = np.repeat(values, to.shape(node.inputs[0])[1] // groups)
-        given.append(np.ascontiguousarray(values).reshape(-1))
+    # No numbers that the node does not have: without any it may get other extents than it was compiled for.
+    last = max((i for i, name in enumerate(node.inputs) if name), default=0)
+    volume = groups not in (0, -2) and to.in_planes(node.inputs[0]) and to.shape(node.inputs[0])[0] == 1
+    given = [_numbers(to, node, index, groups, axis) for index in range(1, 1 + (2 if volume else last))]
     epsilon = float(node.attributes.get("epsilon", 1e-5))
-    if groups not in (0, -2) and to.in_planes(node.inputs[0]) and to.shape(node.inputs[0])[0] == 1:
+    if volume:
         _norm_of_planes(to, node, groups, epsilon, *given)
         return
     inputs = [to.add_const(values, f"{node.outputs[0]}:{i + 1}") for i, values in enumerate(given)]
     inputs.insert(0, to.tensor(node.inputs[0]))
     to.simple("TPU_NORM", node, inputs, {"groups": groups, "axis": axis, "rms": rms, "epsilon": epsilon})
+
+
+def _numbers(to: Lowering, node: Node, index: int, groups: int, axis: int) -> Array:
+    """The factors (1) or summands (2) of a normalisation, one after the other; those that change nothing
+    where it has none."""
+    values, shape = to.known(node, index), to.shape(node.inputs[0])
+    if values is None:
+        count = shape[1] if groups else int(np.prod(shape[axis:]))
+        values = np.full(count, 2.0 - index, np.float32)
+    elif groups > 0 and values.size == groups:  # as opset 18 had them
+        values = np.repeat(values, shape[1] // groups)
+    return np.ascontiguousarray(values).reshape(-1)
 
 
 def _norm_of_planes(

@@ -8,10 +8,12 @@
  * Makes: layer, group, instance and RMS normalization
  */
 #include "bm_layer_affine.h"
+#include "bm_layer_arithmetic.h"
 #include "bm_layer_reduce.h"
 #include "bm_layer_reduce_power.h"
 #include "bm_layer_rows.h"
 #include "bm_layer_shape.h"
+#include "bm_layer_words.h"
 #include "bmcompiler_tpulayer_device.h"
 #include "okk.h"
 
@@ -92,6 +94,18 @@ int norm_shape(const void *param, const int param_size, const tpu_tensor_t *in_t
     return BM_LAYER_OK;
 }
 
+#define LEAST_ROOTED 4.7e-38f /* rsqrt halves what it is given, which must not be denormal then */
+
+/* m = 1 / sqrt(m), also where it is infinite or, without an epsilon, too small (infinity): there rsqrt makes others of
+ * it, and a square root and a division would take three times as long. shape: aligned; t: room for as much. */
+static void inverse_roots(const norm *n, local_addr_t m, local_addr_t t, const dim4 *shape) {
+    const dim4 flat = bm_flat(shape);
+    okk_bdc_rsqrt(t, m, shape);
+    if (n->epsilon == 0) /* a denormal one keeps it apart from 0 all the same: rsqrt is finite there */
+        bm_if_C_greater(t, LEAST_ROOTED, m, bm_float(BM_INFINITY), bm_words_at(t), &flat);
+    bm_if_greater_C(m, m, BM_FLT_MAX, bm_float(0.0f), bm_words_at(t), &flat);
+}
+
 /* ---- rows that fit into a lane: one pass ---- */
 
 /* Where a tile lies in local memory: y may be x; work has the layout of x; each: a number for each row, aligned; scale
@@ -122,7 +136,7 @@ static void compute(const norm *n, const buffers *f) {
         okk_bdc_mul_C(f->each, f->work, share, &one, NULL, stride);
         okk_bdc_add_C(f->each, f->each, n->epsilon, &one, NULL, NULL);
     }
-    okk_bdc_rsqrt(f->each, f->each, &one);
+    inverse_roots(n, f->each, f->work, &one);
     okk_128_byte_aligned_stride_for_32bit(&every, 0, &one);
     every.w = 0;
     okk_bdc_mul(f->y, x, f->each, all, stride, stride, &every);
@@ -189,7 +203,7 @@ static void subtract(const void *param, const bm_job *job) {
 static void root(const void *param, const bm_job *job) {
     const norm *n = param;
     okk_bdc_add_C(job->y.addr, job->x[0].addr, n->epsilon, &job->shape, NULL, NULL);
-    okk_bdc_rsqrt(job->y.addr, job->y.addr, &job->shape);
+    inverse_roots(n, job->y.addr, bm_work(job, 0), &job->shape);
 }
 
 static void multiply(const void *param, const bm_job *job) {
@@ -224,7 +238,9 @@ static void many_passes(const norm *n, system_addr_t buffer) {
     r.in = source;
     r.before = BM_BEFORE_SQUARE;
     bm_reduce(&r, buffer);
-    bm_run_tiles(bm_tiling_of_reduced(n->rows, 1, 1, 1, each, &each), root, n);
+    bm_tiling roots = bm_tiling_of_reduced(n->rows, 1, 1, 1, each, &each);
+    roots.work_buffers = 1;
+    bm_run_tiles(roots, root, n);
     if (n->per_channel && n->scale != 0) {
         scale_channels(n, source, each, each + 4ull * (unsigned long long)n->rows);
         return;
@@ -273,12 +289,15 @@ static void compute_positions(const norm *n, const position_buffers *f) {
         x = f->y;
     }
     okk_bdc_mul(f->work, x, x, all, NULL, NULL, NULL);
-    sum_of_channels(f, f->work, n->length_one ? 1.0f : share);
+    const bool sum = n->length_one || n->epsilon < LEAST_ROOTED; /* parts of small squares would be denormal */
+    sum_of_channels(f, f->work, sum ? 1.0f : share);
     if (n->length_one)
         okk_bdc_max_C(f->mean, f->mean, n->epsilon * n->epsilon, &lanes, NULL, NULL);
+    else if (sum)
+        okk_bdc_mul_C(f->mean, f->mean, share, &lanes, NULL, NULL);
     else
         okk_bdc_add_C(f->mean, f->mean, n->epsilon, &lanes, NULL, NULL);
-    okk_bdc_rsqrt(f->mean, f->mean, &lanes);
+    inverse_roots(n, f->mean, f->work, &lanes);
     okk_bdc_mul(f->y, x, f->mean, all, NULL, NULL, &same);
     if (f->numbers == 2)
         okk_bdc_scale_bias(f->y, f->y, f->scale, f->shift, all, NULL, NULL);
@@ -413,7 +432,7 @@ static void compute_planes(const norm *n, const plane_buffers *f, local_addr_t s
     okk_bdc_mul(f->work, x, x, all, stride, stride, stride);
     mean_of_planes(n, f, f->work);
     okk_bdc_add_C(f->mean, f->mean, n->epsilon, &lines, NULL, NULL);
-    okk_bdc_rsqrt(f->mean, f->mean, &lines);
+    inverse_roots(n, f->mean, f->work, &lines);
     if (n->per_channel && scale != 0) okk_bdc_mul(f->mean, f->mean, scale, &lines, NULL, NULL, &number);
     okk_bdc_mul(f->y, x, f->mean, all, stride, stride, &once);
     if (n->per_channel) {

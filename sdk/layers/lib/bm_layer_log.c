@@ -11,7 +11,7 @@ void bm_log(local_addr_t dst, local_addr_t src, local_addr_t work, local_addr_t 
     const dim4 flat = bm_flat(shape), *s = &flat;
     /* Where it is no number above 0: the result. */
     bm_if_C_greater(dst, 0.0f, src, bm_float(__builtin_nanf("")), bm_words_at(src), s);
-    bm_if_C_greater(dst, 1.17549435e-38f, dst, bm_float(-BM_INFINITY), bm_words_at(dst), s);
+    bm_if_C_greater(dst, BM_FLT_MIN, dst, bm_float(-BM_INFINITY), bm_words_at(dst), s);
     /* m in [1, 2); above the root of 2 its half, and k is one more */
     bm_and_C(work, src, BM_MANTISSA, s);
     bm_or_C(work, work, BM_ONE, s);

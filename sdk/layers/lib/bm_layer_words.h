@@ -14,6 +14,7 @@
 #define BM_ONE 0x3F800000u  /* 1.0 */
 #define BM_NAN 0x7FC00000u
 #define BM_FLT_MAX 3.402823466e+38f
+#define BM_FLT_MIN 1.175494351e-38f
 #define BM_INFINITY __builtin_inff()
 
 static inline x32 bm_word(unsigned int bits) { return (x32){.u32 = bits}; }
