@@ -59,6 +59,63 @@ def test_what_is_before_them_keeps_its_bits(toolkit: Toolkit, fill: float) -> No
     assert compared(results[0][0], results[1][0]).sqnr > 30  # what reads the small numbers themselves
 
 
+@pytest.mark.parametrize("factor", [2.5, 9.0, 90.0])
+def test_what_is_joined_to_larger_values_keeps_its_bits(toolkit: Toolkit, factor: float) -> None:
+    """For others that read it: the input of a net, a sum, both far below what they are joined to."""
+    rng = np.random.default_rng(0)
+    sizes = {"a": 1.0, "b": factor, "c": 1.0, "d": 1.0}
+    weights = {
+        n: (rng.standard_normal((C, C, 1, 1)) * f / C**0.5).astype(np.float32) for n, f in sizes.items()
+    }
+    weights["f"] = (rng.standard_normal((C, 3 * C, 1, 1)) / C).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["p"]),
+        helper.make_node("Conv", ["x", "b"], ["large"]),
+        helper.make_node("Add", ["x", "p"], ["sum"]),
+        helper.make_node("Concat", ["large", "sum", "x"], ["joined"], axis=1),
+        helper.make_node("Conv", ["sum", "c"], ["beside"]),
+        helper.make_node("Conv", ["x", "d"], ["also"]),
+        helper.make_node("Conv", ["joined", "f"], ["whole"]),
+    ]
+    outputs = ["beside", "also", "whole"]
+    read = from_proto(make_model(nodes, {"x": (2, C, SIZE, SIZE)}, outputs, weights, opset=13))
+    x = {"x": rng.standard_normal((2, C, SIZE, SIZE)).astype(np.float32)}
+    plain = build(read, "net", toolkit=toolkit, integers=False).graph
+    done = build(read, "net", toolkit=toolkit, int8=Int8(calibrate(plain, [x]))).quantised
+    assert done is not None and done.share == 1.0
+    results = []
+    for graph in (plain, done.graph):
+        with load_net(compile_net(graph), toolkit) as runtime:
+            results.append(runtime.launch("net", x))
+    for want, made in zip(*results, strict=True):
+        assert compared(want, made).sqnr > 29
+
+
+def test_sums_of_far_finer_steps_than_the_results(toolkit: Toolkit) -> None:
+    """A sum that has the scale of much larger values, whose operands are far apart, too."""
+    rng = np.random.default_rng(0)
+    sizes = {"a": 1.0, "b": 0.05, "c": 100.0}
+    weights = {
+        n: (rng.standard_normal((C, C, 1, 1)) * f / C**0.5).astype(np.float32) for n, f in sizes.items()
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["p"]),
+        helper.make_node("Tanh", ["p"], ["one"]),
+        helper.make_node("Conv", ["one", "b"], ["two"]),
+        helper.make_node("Add", ["one", "two"], ["sum"]),
+        helper.make_node("Conv", ["x", "c"], ["large"]),
+        helper.make_node("Concat", ["sum", "large"], ["y"], axis=1),
+    ]
+    read = from_proto(make_model(nodes, {"x": (2, C, SIZE, SIZE)}, ["y"], weights, opset=13))
+    x = {"x": rng.standard_normal((2, C, SIZE, SIZE)).astype(np.float32)}
+    plain = build(read, "net", toolkit=toolkit, integers=False).graph
+    done = build(read, "net", toolkit=toolkit, int8=Int8(calibrate(plain, [x]))).quantised
+    assert done is not None and done.share == 1.0
+    with load_net(compile_net(done.graph), toolkit) as runtime:
+        (made,) = runtime.launch("net", x)
+    assert compared(reference(read, x)[0], made).sqnr > 30
+
+
 @pytest.mark.parametrize("signed", [False, True])
 def test_channels_that_are_chosen_are_not_rounded_again(toolkit: Toolkit, signed: bool) -> None:
     """A convolution with ones, as compilers write shuffles: the same integers."""

@@ -42,6 +42,24 @@ def test_the_vendors_format(tmp_path: Path) -> None:
     }
 
 
+def test_small_numbers_in_the_vendors_format(tmp_path: Path) -> None:
+    """Seven decimals, as the vendor's own tables have them, where these say it."""
+    path = tmp_path / "t"
+    write_vendor_table(Table({"a": Range(-1.5, 2.0, 2.0), "b": Range(0.0, 4.9876543e-9, 4.9876543e-9)}), path)
+    assert path.read_text().splitlines()[1:] == [
+        "a 2.0000000 -1.5000000 2.0000000",
+        "b 4.9876543e-09 0.0000000 4.9876543e-09",
+    ]
+    assert read_table(path).ranges["b"].threshold == 4.9876543e-9
+
+
+@pytest.mark.parametrize("name", ["a b", "#a", "a\tb"])
+def test_names_that_the_vendors_format_cannot_hold(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TpulayerError, match="has no place for a tensor called"):
+        write_vendor_table(Table({"x": TABLE.ranges["x"], name: TABLE.ranges["x"]}), tmp_path / "t")
+    assert not (tmp_path / "t").exists()
+
+
 def test_names_that_go_on_are_other_tensors(tmp_path: Path) -> None:
     """A file's ranges of tensors that are gone are not those of tensors whose names theirs begin with, and in
     the vendor's tables only the operation is cut off, where the tensor has no range of its own."""
@@ -105,6 +123,22 @@ def test_a_vendors_name_of_what_passes_made_of_it(tmp_path: Path, passed: str) -
         (
             json.dumps(GOOD).replace('"max": 1.0', '"max": 1.0, "peak": [1, "a"]'),
             "'x': 'peak' is no list of numbers",
+        ),
+        (
+            json.dumps(GOOD).replace('"max": 1.0', '"max": 1.0, "peak": [1], "mean": [1, 0]'),
+            "'x': 'mean' has 2 channels, 'peak' 1",
+        ),
+        (
+            json.dumps(GOOD).replace('"max": 1.0', '"max": 1.0, "mean": [0, 1e30]'),
+            r"'x': a 'mean' of 1e\+30 is beyond the least and the greatest value",
+        ),
+        (
+            json.dumps(GOOD).replace('"max": 1.0', '"max": 1.0, "power": 2.0'),
+            "'x': a 'power' of 2 is more than the square of the largest value",
+        ),
+        (
+            json.dumps(GOOD).replace('"max": 1.0', '"max": 1.0, "power": 0'),
+            "'x': the 'power' is 0 where values are not",
         ),
         (
             json.dumps(GOOD).replace('"max": 1.0', '"max": 1.0, "peak": [1, true]'),

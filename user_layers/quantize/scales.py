@@ -26,6 +26,7 @@ _CANDIDATES = 33
 _RSHIFT_MAX = 31
 _BIAS_MAX = 32767
 _COARSE = 8  # multipliers below that are far from the wanted ones
+_PARTS_SHIFT = 9  # of a sum with such an operand: 2**9 / _PARTS is a multiplier still
 _PARTS = 8  # of a result's step, to which the operand of such a one is rounded before
 
 
@@ -167,6 +168,8 @@ def sum_of(a: Step, b: Step, result: Step, *, free: bool, sizes: tuple[float, fl
         scale = float(np.float32(result.scale * factor))
         larger = max(a.scale, b.scale) / scale
         k = min(max(math.floor(math.log2(127.49 / larger)), 0), 15)
+        if min(a.scale, b.scale) / scale * 2**k < _COARSE:  # its multiplier says parts of the result's step
+            k = min(k, _PARTS_SHIFT)
         error, m, finer = scale**2 / 12, [], {}
         for name, one, size in zip("ab", (a, b), sizes, strict=True):
             exact = one.scale / scale * 2**k

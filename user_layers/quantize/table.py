@@ -20,6 +20,8 @@ _FORMAT = "tpulayer calibration table"
 _VERSION = 1
 LEAST, MOST = 1e-30, 1e30
 """Thresholds whose steps, and products of two of them, single precision has."""
+_ROUNDED = 1.001  # times the largest value, that means of a table's digits may have
+_VENDORS_ERROR = 1e-5  # that seven decimals may make of a number
 _FAR = 2.0**10  # thresholds are not so many times larger or smaller than the largest value
 _OPERATION = re.compile(r"(.+)_[A-Z][A-Za-z0-9]*(|_relu)")  # what the vendor's tables write behind a tensor
 _CUT_OUT = re.compile(r"(:part\d+|:picked|:rows|:tokens|:channels|:squares|:exchanged|:sum)+$")
@@ -146,11 +148,26 @@ def table_text(table: Table) -> str:
 
 def write_vendor_table(table: Table, path: Path, names: Mapping[str, str] | None = None) -> None:
     """In the vendor's text format: a tensor's name, its threshold, least and greatest value on each line.
-    names: by which the vendor calls tensors; of two that have one the last counts."""
+    names: by which the vendor calls tensors; of two that have one the last counts.
+
+    Errors: UsageError for names that the format cannot hold, too."""
     ranges = {(names or {}).get(name, name): one for name, one in table.ranges.items()}
     lines = ["# op_name    threshold    min    max"]
-    lines += [f"{name} {r.threshold:.7f} {r.low:.7f} {r.high:.7f}" for name, r in ranges.items()]
+    for name, r in ranges.items():
+        if name.startswith("#") or len(name.split()) != 1:
+            raise UsageError(
+                f"the vendor's format has no place for a tensor called {name!r}: a name ends at a space, "
+                "and # begins a remark",
+                hint="leave --vendor out, or give the tensor another name",
+            )
+        lines.append(" ".join((name, *map(_in_vendors_digits, (r.threshold, r.low, r.high)))))
     _write(path, "\n".join(lines) + "\n")
+
+
+def _in_vendors_digits(value: float) -> str:
+    """With seven decimals, as the vendor's tables have numbers; small ones with as many digits as float32."""
+    text = f"{value:.7f}"
+    return text if abs(float(text) - value) <= _VENDORS_ERROR * abs(value) else f"{value:.9g}"
 
 
 def _write(path: Path, text: str) -> None:
@@ -245,6 +262,16 @@ def _range(path: Path, what: str, one: Any) -> Range:
     made = Range(
         values["min"], values["max"], values["threshold"], values["power"], mean, peaks, values["attention"]
     )
+    if mean and peaks and len(mean) != len(peaks):
+        raise _bad(path, f"{what}: 'mean' has {len(mean)} channels, 'peak' {len(peaks)}")
+    if any(abs(one) > made.largest * _ROUNDED for one in mean):
+        raise _bad(
+            path, f"{what}: a 'mean' of {max(mean, key=abs):g} is beyond the least and the greatest value"
+        )
+    if made.largest > 0 and not made.power <= (made.largest * _ROUNDED) ** 2 and math.isfinite(made.power):
+        raise _bad(path, f"{what}: a 'power' of {made.power:g} is more than the square of the largest value")
+    if made.largest > 0 and made.power == 0:
+        raise _bad(path, f"{what}: the 'power' is 0 where values are not")
     return _checked(path, what, made)
 
 

@@ -15,6 +15,7 @@ MOVING = (
     "TPU_REARRANGE",
 )
 """Layers whose results are their first input's elements."""
+_COARSER = 2.0  # times the scale that a tensor would have: a bit of all that is made of it
 
 
 def tied(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> tuple[dict[str, str], dict[str, Range]]:
@@ -35,7 +36,7 @@ def tied(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> tuple[dict[
         if node.op.op in (*MOVING, "TPU_UNFOLD", "TPU_TURN") or _chooses(node, toolkit):
             joined = [node.inputs[0], *node.outputs]
         elif node.op.op == "TPU_CONCAT":
-            joined = [*node.inputs, *node.outputs]
+            joined = [*node.outputs, *(name for name in node.inputs if not _finer(net, node, name, ranges))]
         else:
             continue
         first = root(joined[0])
@@ -50,6 +51,15 @@ def tied(net: Net, ranges: Mapping[str, Range], toolkit: Toolkit) -> tuple[dict[
             one, known = ranges[name], together.get(group)
             together[group] = one if known is None else known.joined(one)
     return group_of, together
+
+
+def _finer(net: Net, node: LayerNode, name: str, ranges: Mapping[str, Range]) -> bool:
+    """Whether others read what is joined to larger values too: it keeps a finer scale for these, and becomes
+    as coarse as the result on the way into it."""
+    own, whole = ranges.get(name), ranges.get(node.outputs[0])
+    if own is None or whole is None or own.threshold * _COARSER > whole.threshold:
+        return False
+    return len(net.consumers.get(name, ())) > 1 or name in net.outputs
 
 
 def _fills_beyond(node: LayerNode, ranges: Mapping[str, Range], toolkit: Toolkit) -> bool:
