@@ -138,7 +138,7 @@ class _Parting:
             self._model.value(node.inputs[0]).fixed or (0, 0, 0),
             before[1:],
         )
-        if before[0] != tokens or batch == 0 or joined % batch != 0 or width != joined // batch * size:
+        if before[0] != tokens or batch < 2 or joined % batch != 0 or width != joined // batch * size:
             return
         heads = self._value(f"{made}:of_heads", (tokens, batch, joined // batch, size))
         self._constants[f"{heads}:shape"] = np.array([0, 0, joined // batch, size], np.int64)
@@ -179,7 +179,7 @@ class _Parting:
 
     def _seen(self, name: str, shape: Shape, nodes: list[Node]) -> str:
         """A value with batches and heads apart."""
-        seen = f"{name}:apart"
+        seen = f"{name}:apart {shape[0]} {shape[1]}"
         if name in self._constants:
             self._constants[seen] = self._constants[name].reshape(shape)
         elif seen not in self._values:
