@@ -162,7 +162,7 @@ FUSED: dict[str, tuple[list[Any], tuple[int, ...], int]] = {
             node("Reshape", "t last", "y"),
         ],
         (TOKENS, BATCH, WIDTH),
-        4,  # batches are heads, too, in the channels of the sequence
+        6,  # the input and the result are turned; as heads of one batch all of it would go through DDR
     ),
     "heads that share keys": (
         [
