@@ -10,9 +10,11 @@ import pytest
 from onnx import helper
 
 from tests.support.onnx_models import make_model
+from user_layers.graph import GraphBuilder
 from user_layers.onnx.build import build
 from user_layers.onnx.check import reference
 from user_layers.onnx.load import from_proto
+from user_layers.onnx.model import Model
 from user_layers.product import compile_net
 from user_layers.quantize.calibrate import calibrate
 from user_layers.quantize.quality import compared
@@ -45,18 +47,26 @@ def model(fill: float) -> onnx.ModelProto:
     return make_model(nodes, {"x": (1, C, SIZE, SIZE)}, ["beside", "whole"], constants, opset=13)
 
 
+def results_of(toolkit: Toolkit, read: Model, x: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """A net's outputs in fp32 and in integers, all of whose products are in 8 bits."""
+    plain = build(read, "net", toolkit=toolkit, integers=False).graph
+    done = build(read, "net", toolkit=toolkit, int8=Int8(calibrate(plain, [x]))).quantised
+    assert done is not None and done.share == 1.0
+    return launched(toolkit, plain, x), launched(toolkit, done.graph, x)
+
+
+def launched(toolkit: Toolkit, graph: GraphBuilder, x: dict[str, Any]) -> list[Any]:
+    """The outputs of a net."""
+    with load_net(compile_net(graph), toolkit) as runtime:
+        return list(runtime.launch("net", x))
+
+
 @pytest.mark.parametrize("fill", [1.0, -2.0, 0.01])
 def test_what_is_before_them_keeps_its_bits(toolkit: Toolkit, fill: float) -> None:
     read = from_proto(model(fill))
     x = {"x": np.random.default_rng(1).standard_normal((1, C, SIZE, SIZE)).astype(np.float32)}
-    plain = build(read, "net", toolkit=toolkit, integers=False).graph
-    done = build(read, "net", toolkit=toolkit, int8=Int8(calibrate(plain, [x]))).quantised
-    assert done is not None and done.share == 1.0
-    results = []
-    for graph in (plain, done.graph):
-        with load_net(compile_net(graph), toolkit) as runtime:
-            results.append(runtime.launch("net", x))
-    assert compared(results[0][0], results[1][0]).sqnr > 30  # what reads the small numbers themselves
+    wanted, made = results_of(toolkit, read, x)
+    assert compared(wanted[0], made[0]).sqnr > 30  # what reads the small numbers themselves
 
 
 @pytest.mark.parametrize("factor", [2.5, 9.0, 90.0])
@@ -80,15 +90,9 @@ def test_what_is_joined_to_larger_values_keeps_its_bits(toolkit: Toolkit, factor
     outputs = ["beside", "also", "whole"]
     read = from_proto(make_model(nodes, {"x": (2, C, SIZE, SIZE)}, outputs, weights, opset=13))
     x = {"x": rng.standard_normal((2, C, SIZE, SIZE)).astype(np.float32)}
-    plain = build(read, "net", toolkit=toolkit, integers=False).graph
-    done = build(read, "net", toolkit=toolkit, int8=Int8(calibrate(plain, [x]))).quantised
-    assert done is not None and done.share == 1.0
-    results = []
-    for graph in (plain, done.graph):
-        with load_net(compile_net(graph), toolkit) as runtime:
-            results.append(runtime.launch("net", x))
-    for want, made in zip(*results, strict=True):
-        assert compared(want, made).sqnr > 29
+    wanted, made = results_of(toolkit, read, x)
+    for want, got in zip(wanted, made, strict=True):
+        assert compared(want, got).sqnr > 29
 
 
 def test_sums_of_far_finer_steps_than_the_results(toolkit: Toolkit) -> None:
@@ -108,11 +112,7 @@ def test_sums_of_far_finer_steps_than_the_results(toolkit: Toolkit) -> None:
     ]
     read = from_proto(make_model(nodes, {"x": (2, C, SIZE, SIZE)}, ["y"], weights, opset=13))
     x = {"x": rng.standard_normal((2, C, SIZE, SIZE)).astype(np.float32)}
-    plain = build(read, "net", toolkit=toolkit, integers=False).graph
-    done = build(read, "net", toolkit=toolkit, int8=Int8(calibrate(plain, [x]))).quantised
-    assert done is not None and done.share == 1.0
-    with load_net(compile_net(done.graph), toolkit) as runtime:
-        (made,) = runtime.launch("net", x)
+    _, (made,) = results_of(toolkit, read, x)
     assert compared(reference(read, x)[0], made).sqnr > 30
 
 
@@ -171,11 +171,8 @@ def test_pools_that_have_no_layer_stay_in_fp32(
     assert done is not None
     (row,) = (row for row in done.rows if row.layer == plain.nodes[1].name)
     assert row.reason == reason
-    results = []
-    for graph in (plain, done.graph):
-        with load_net(compile_net(graph), toolkit) as runtime:
-            results.append(runtime.launch("net", x))
-    assert compared(results[0][0], results[1][0]).sqnr > 30
+    (wanted,), (made,) = launched(toolkit, plain, x), launched(toolkit, done.graph, x)
+    assert compared(wanted, made).sqnr > 30
 
 
 @pytest.mark.parametrize("volumes", [2, 4])

@@ -21,6 +21,7 @@ from user_layers.onnx.einsum import terms_of
 from user_layers.onnx.fuse import AFFINE
 from user_layers.onnx.lower import Lowering, Unsupported, converts, reshape_param
 from user_layers.onnx.model import ARITHMETIC, Array, Node
+from user_layers.onnx.patterns.match import square_of
 
 
 @converts("MatMul")
@@ -159,13 +160,8 @@ def reduce(to: Lowering, node: Node) -> None:
 def _squares(to: Lowering, node: Node) -> bool:
     """Whether a reduction sums squares."""
     maker = to.model.makers.get(node.inputs[0])
-    if node.op in ("ReduceSumSquare", "ReduceL2"):
-        return True
-    if maker is None or not maker.is_a("Mul", "Pow"):
-        return False
-    left, right = maker.inputs
-    exponent = to.model.constants.get(right) if maker.op == "Pow" else None
-    return left == right or (exponent is not None and exponent.size == 1 and exponent.reshape(-1)[0] == 2)
+    made = maker is not None and square_of(maker, to.model.constants) is not None
+    return made or node.op in ("ReduceSumSquare", "ReduceL2")
 
 
 def _local(to: Lowering, node: Node, axes: list[int]) -> tuple[str, list[str], dict[str, Any]] | None:

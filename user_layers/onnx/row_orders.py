@@ -105,6 +105,7 @@ class _Looking:
         self._inverse: dict[int, Array] = {}
         self._places: dict[int, Array | None] = {}
         self._boxes: dict[tuple[int, int], Array | None] = {}
+        self._turned: dict[int, tuple[int, int] | None] = {}
         self._between: dict[tuple[int, int, int], Order] = {}
 
     def _edges(self, node: Node) -> Iterator[_Edge]:
@@ -201,6 +202,17 @@ class _Looking:
                 self._boxes[key] = boxes_of(each, _MOST_BOXES)
         return self._boxes[key]
 
+    def turned(self, moved: Array) -> tuple[int, int] | None:
+        """The two dimensions that rows have, if all are moved as these are exchanged."""
+        key = id(moved)
+        if key not in self._turned:
+            rows, inner = len(moved), int(moved[1]) if len(moved) > 1 else 0
+            whole = inner > 0 and rows % inner == 0
+            turned = np.arange(rows).reshape(-1, inner).T.reshape(-1) if whole else None
+            found = turned is not None and np.array_equal(moved, turned)
+            self._turned[key] = (rows // inner, inner) if found else None
+        return self._turned[key]
+
     @cached_property
     def _singly(self) -> set[tuple[str, int]]:
         """What is moved by several nodes and is rows to one that reads or made it: sources, and which
@@ -233,7 +245,7 @@ class _Looking:
                 boxes = self.boxes(moved, edge.source)
                 if boxes is not None:
                     one = each + _EACH * len(boxes)
-                elif _turned(moved, self.rows(edge.source)) is not None:
+                elif self.turned(moved) is not None:
                     one = each + _EACH
             move = _Move(edge.moves * (each + _EACH) if straight else 0.0, one, must=not straight)
             key = edge.source, id(moved)
@@ -243,15 +255,6 @@ class _Looking:
     def cycles(self, edges: Sequence[_Edge], orders: Mapping[str, Order]) -> float:
         """What all that takes."""
         return sum(move.one if move.is_one else move.model for move in self.moves(edges, orders).values())
-
-
-def _turned(moved: Array, rows: int) -> tuple[int, int] | None:
-    """The two dimensions that rows have, if they are moved as these are exchanged."""
-    inner = int(moved[1]) if len(moved) == rows > 1 else 0
-    if inner < 1 or rows % inner != 0:
-        return None
-    turned = np.arange(rows).reshape(-1, inner).T
-    return (rows // inner, inner) if np.array_equal(moved, turned.reshape(-1)) else None
 
 
 def _of_a_batch(moved: Array, rows: int, batch: int) -> Array | None:
@@ -487,7 +490,7 @@ class _Writing:
             ordered = [edge for edge in readers if edge.reader in self._orders]
             choices = (ahead, behind) if len(ordered) > 1 else (behind, ahead)
             order = self._orders[name]
-            turned = None if order is None else _turned(order, self._looking.rows(name))
+            turned = None if order is None else self._looking.turned(order)
             otherwise = own[:-1] if turned is None else turned[::-1]
             lead = next((one.pop() for one in choices if len(one) == 1), otherwise)
             found[name] = (*lead, own[-1])
@@ -557,7 +560,7 @@ class _Writing:
             boxes = self._looking.boxes(moved, source)
             batch, width = self._looking.batch, self._looking.width(source)
             if boxes is None:
-                turned = _turned(moved, self._looking.rows(source))
+                turned = self._looking.turned(moved)
                 assert turned is not None  # else this order was not chosen
                 self._moved[key] = self._new(f"{source}:turned", None, (*turned[::-1], width))
                 view, perm = self._view(source, (*turned, width)), {"perm": [1, 0, 2]}

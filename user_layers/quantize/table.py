@@ -268,7 +268,7 @@ def _range(path: Path, what: str, one: Any) -> Range:
         raise _bad(
             path, f"{what}: a 'mean' of {max(mean, key=abs):g} is beyond the least and the greatest value"
         )
-    if made.largest > 0 and not made.power <= (made.largest * _ROUNDED) ** 2 and math.isfinite(made.power):
+    if made.largest > 0 and (made.largest * _ROUNDED) ** 2 < made.power < math.inf:
         raise _bad(path, f"{what}: a 'power' of {made.power:g} is more than the square of the largest value")
     if made.largest > 0 and made.power == 0:
         raise _bad(path, f"{what}: the 'power' is 0 where values are not")

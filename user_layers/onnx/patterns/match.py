@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from user_layers.onnx.model import Model, Node, reduced_axes
+from user_layers.onnx.model import Array, Model, Node, reduced_axes
 
 _CLOSE = 1e-6  # relative: constants as single precision holds them
 
@@ -63,6 +63,11 @@ class Matcher:
         """A constant of one element."""
         array = self._model.constants.get(name)
         return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+    def squared(self, name: str) -> str | None:
+        """The x of x * x, written as a product or a power."""
+        square = self.node(name, "Pow", "Mul")
+        return None if square is None else square_of(square, self._model.constants)
 
     def numbers(self, node: Node) -> tuple[str, float] | None:
         """The two inputs of a node where one of them is a number: (the other one, the number)."""
@@ -162,6 +167,17 @@ class Matcher:
         """Whether a value has the last node's shape, and both are float32: nothing is broadcast then."""
         end, value = self._model.value(self._last.outputs[0]), self._model.value(name)
         return end.dtype == value.dtype == np.float32 and end.fixed is not None and end.fixed == value.fixed
+
+
+def square_of(node: Node, constants: Mapping[str, Array]) -> str | None:
+    """The x of x * x, of a product or a power."""
+    if not node.is_a("Mul", "Pow"):
+        return None
+    base, other = node.inputs
+    if node.op == "Mul":
+        return base if base == other else None
+    two = constants.get(other)
+    return base if two is not None and two.size == 1 and close(float(two.reshape(-1)[0]), 2.0) else None
 
 
 def close(a: float, b: float) -> bool:

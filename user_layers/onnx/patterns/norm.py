@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from user_layers.onnx.channels import CHANNEL_NORM, is_picture
 from user_layers.onnx.model import Node
-from user_layers.onnx.patterns.match import Found, Matcher, close
+from user_layers.onnx.patterns.match import Found, Matcher
 
 _Axes = tuple[int, ...]
 
@@ -40,7 +40,7 @@ def _along(at: Matcher, last: Node, axes: _Axes) -> Found | None:
     value, mean_of, epsilon = found
     if not scale:
         value, scale = numbers(value, "Mul") or (value, "")
-    inner = _squared(at, mean_of)
+    inner = at.squared(mean_of)
     if inner is None or (shift and not scale):
         return None
     more = (scale, shift) if shift else (scale,) if scale else ()
@@ -58,17 +58,6 @@ def _along(at: Matcher, last: Node, axes: _Axes) -> Found | None:
     if centred is None:
         return None
     return Found("GroupNormalization", source, {"num_groups": 1, "epsilon": epsilon}, more)
-
-
-def _squared(at: Matcher, name: str) -> str | None:
-    """The x of x * x."""
-    square = at.node(name, "Pow", "Mul")
-    if square is None:
-        return None
-    if square.op == "Pow":
-        two = at.number(square.inputs[1])
-        return square.inputs[0] if two is not None and close(two, 2.0) else None
-    return square.inputs[0] if square.inputs[0] == square.inputs[1] else None
 
 
 def _quotient(at: Matcher, name: str, axes: _Axes) -> tuple[str, str, float] | None:
