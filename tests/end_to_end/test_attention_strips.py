@@ -114,12 +114,13 @@ def own(param: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """Of TPU_ATTENTION's parameters those of the other layer."""
     names = ("heads", "size", "value_size", "from", "step", "scale", "unit")
     optional = {name: param[name] for name in ("shared", "scaled", "scales") if name in param}
-    result = {"dtype": DTYPE["int8"], "result_scale": 0.0413}
+    result = {"batches": 1, "dtype": DTYPE["int8"], "result_scale": 0.0413}
     return {**{name: param[name] for name in names}, **optional, **result, **more}
 
 
-@examples(12)
+@examples(16)
 @given(
+    batches=st.integers(1, 3),
     groups=st.integers(1, 3),
     shared=st.integers(1, 3),
     size=st.sampled_from([4, 8, 16, 20, 36, 64]),
@@ -134,6 +135,7 @@ def own(param: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 )
 def test_beside_numpy(
     toolkit: Toolkit,
+    batches: int,
     groups: int,
     shared: int,
     size: int,
@@ -153,21 +155,23 @@ def test_beside_numpy(
     random = np.random.default_rng(seed)
     counts, tokens = (heads, groups, groups), (queries, keys, keys)
     operands = [
-        random.integers(-90, 91, (t, gap + n * step)).astype("int8")
+        random.integers(-90, 91, (batches, t, gap + n * step)).astype("int8")
         for t, n, step in zip(tokens, counts, steps, strict=True)
     ]
     nobody = min(int(random.integers(0, 4)), keys // 4 - 1)
-    mask = random.standard_normal((1, queries, keys * (heads if masked == 2 else 1))).astype(F32)
+    mask = random.standard_normal((batches, queries, keys * (heads if masked == 2 else 1))).astype(F32)
     factors = random.uniform(0.5, 2, heads * value).astype(F32) if evened else None
-    values = own(param, nobody=nobody, dtype=DTYPE[dtype])
-    for got in attend(toolkit, operands, mask if masked else None, values, factors=factors):
-        there = np.ones(keys, bool)
-        there[keys - 1 - 4 * np.arange(nobody)] = False
-        seen = mask.reshape(queries, -1, keys).swapaxes(0, 1)[None]
-        least = np.where(there, 0, -1e30).astype(F32)
-        given_mask = (seen if masked else np.zeros((1, 1, 1, keys), F32)) + least
-        want = reference([x[None].astype(F32) for x in operands], given_mask.astype(F32), param)[0]
-        want = want if factors is None else want * factors
+    values = own(param, batches=batches, nobody=nobody, dtype=DTYPE[dtype])
+    rows = [x.reshape(-1, x.shape[-1]) for x in operands]
+    there = np.ones(keys, bool)
+    there[keys - 1 - 4 * np.arange(nobody)] = False
+    seen = mask.reshape(batches, queries, -1, keys).swapaxes(1, 2)
+    least = np.where(there, 0, -1e30).astype(F32)
+    given_mask = (seen if masked else np.zeros((1, 1, 1, keys), F32)) + least
+    want = reference([x.astype(F32) for x in operands], given_mask.astype(F32), param)
+    want = want.reshape(batches * queries, -1) * (1 if factors is None else factors)
+    whole = mask.reshape(1, batches * queries, -1)
+    for got in attend(toolkit, rows, whole if masked else None, values, factors=factors):
         off = np.abs(got - rounded(want, 0.0413, dtype))
         # A number may lie between two integers; a mask makes scores' last bits others.
         assert off.max() <= 1 and (off > 0).sum() <= max(2, 0.02 * off.size)
@@ -180,6 +184,9 @@ def test_beside_numpy(
         ({"size": 6}, "PARAM_INVALID"),
         ({"nobody": 20}, "PARAM_INVALID"),
         ({"nobody": -1}, "PARAM_INVALID"),
+        ({"batches": 0}, "PARAM_INVALID"),
+        ({"batches": 3}, "PARAM_INVALID"),
+        ({"batches": 4, "nobody": 5}, "PARAM_INVALID"),
         ({"heads": 5}, "PARAM_INVALID"),
         ({"unit": 0.0}, "PARAM_INVALID"),
         ({"masked": 1}, "PARAM_INVALID"),

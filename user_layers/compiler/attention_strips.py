@@ -4,6 +4,7 @@ What a product of 8 bits makes of strips, [4, channels, rows], are rows of bytes
 an order of their own: the k-th of each strip side by side. Keys are taken so; queries and values are turned
 byte by byte (TPU_TURN_BYTES), and so is the result for the next product. Attention asks for no order of the
 keys, as long as values have the same. So nothing is in fp32 between the products, and nothing goes to DDR.
+Of several batches whose tokens are written as those of one (one_batch.py), each attends to its own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from firmware_sim.chip import ALIGN_BYTES, LOCAL_BYTES, NPU_NUM
 from firmware_sim.isa.layout import CHANNELS_MAX
 from firmware_sim.wire import DType
 from user_layers.compiler.attention_rows import ATTENTION
+from user_layers.compiler.one_batch import OneBatch
 from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, needed_nodes, spread_mask
 from user_layers.graph import BINARY_MUL
 from user_layers.net.heads import KEY, QUERY, VALUE, head_channels, head_count, head_size
@@ -35,7 +37,8 @@ _SHARED = ("heads", "size", "value_size", "shared", "scale", "scaled", "scales")
 @dataclass(frozen=True)
 class _Tokens:
     """Where an operand comes from, by names. whole: strips of whole numbers in fp32; bytes: the same as int8;
-    pixels: that with tokens last, which a product made; rows: of a strip; way: the layers from there."""
+    pixels: that with tokens last, which a product made; rows: of a strip, all batches'; way: the layers from
+    there."""
 
     whole: str
     rows: int
@@ -60,8 +63,8 @@ class _Result:
 
 @dataclass(frozen=True)
 class _Found:
-    """Attention that can be computed so. values: of its parameters; keys: that are some; masks: in the order
-    of strips."""
+    """Attention that can be computed so. values: of its parameters; keys: of a batch, that are some; masks:
+    in the order of strips."""
 
     node: LayerNode
     values: Mapping[str, Any]
@@ -69,19 +72,26 @@ class _Found:
     result: _Result
     keys: int
     masks: tuple[Array, ...]
+    batches: int
 
     @property
     def tokens(self) -> list[int]:
-        """Of each operand, those that are nobody's too."""
+        """Of each operand, all batches', those that are nobody's too."""
         return [_SLOTS * one.rows for one in self.operands]
 
+    @property
+    def nobody(self) -> int:
+        """Of each batch's keys, those that are none."""
+        return self.tokens[KEY] // self.batches - self.keys
 
-def attend_in_strips(graph: G, net: Net, before: Net) -> G | None:
+
+def attend_in_strips(graph: G, net: Net, before: Net, joined: OneBatch[G] | None = None) -> G | None:
     """The graph with such attention wherever there is some; None where there is none. Inputs and outputs are
     the same, results bit by bit where products make operands and there are at most 256 keys: sums of more are
     rounded in other parts, and numbers between two integers may go to either.
-    graph: as `in_strips` made it; net: what `resolve` says of it; before: and of the graph without strips."""
-    looking = _Looking(graph, net, before)
+    graph: as `in_strips` made it; net: what `resolve` says of it; before: and of the graph without strips;
+    joined: what this is, where tokens of several batches are one's there."""
+    looking = _Looking(graph, net, before, joined)
     found = [one for node in looking.nodes if (one := looking.attention(node)) is not None]
     return _Writing(graph, looking, found).write(looking.nodes) if found else None
 
@@ -89,8 +99,9 @@ def attend_in_strips(graph: G, net: Net, before: Net) -> G | None:
 class _Looking:
     """A graph, with who makes and who reads each tensor."""
 
-    def __init__(self, graph: G, net: Net, before: Net) -> None:
+    def __init__(self, graph: G, net: Net, before: Net, joined: OneBatch[G] | None) -> None:
         self.graph, self.net, self.before = graph, net, before
+        self.joined: OneBatch[G] = joined or OneBatch(graph)
         self.nodes = needed_nodes(graph, net)
         self.maker = {name: node for node in self.nodes for name in node.outputs}
         self.readers: dict[str, list[LayerNode]] = {}
@@ -130,18 +141,27 @@ class _Looking:
         if len(known) < len(operands) or result is None:
             return None
         queries, keys = (self.shape(node.inputs[i])[1] for i in (QUERY, VALUE))
+        batches = self.shape(node.inputs[QUERY])[0]
         masks = []
         for array in (constant(self.graph, name) for name in node.inputs[3:]):
             whole = None if array is None else spread_mask(array, queries, keys)
-            if whole is None or len(whole) > 1:
+            if whole is None or len(whole) not in (1, batches):
                 return None
-            masks.append(_in_strips(whole[0], known[QUERY].rows, known[KEY].rows))
-        found = _Found(node, values, known, result, keys, tuple(masks))
+            rows = known[QUERY].rows // batches, known[KEY].rows // batches
+            each = [_in_strips(mask, *rows) for mask in whole]
+            masks.append(np.concatenate(each * (batches // len(each)), axis=1))
+        found = _Found(node, values, known, result, keys, tuple(masks), batches)
         return found if self._bears(found) else None
 
     def _tokens(self, name: str, columns: Array) -> _Tokens | None:
         """An operand, of which attention reads these columns."""
-        way = []
+        way: list[str] = []
+        if self.shape(name)[0] > 1:
+            if name not in self.joined.read:
+                return None
+            read = self.joined.read[name]
+            way += read.passed
+            name = read.whole
         cut = self.made_by(name, "TPU_SLICE")
         if cut is not None:
             values = self.values(cut)
@@ -193,7 +213,13 @@ class _Looking:
 
     def _result(self, node: LayerNode) -> _Result | None:
         """What becomes of a result, if nothing reads it but what makes integers of strips of it."""
-        name, passed = node.outputs[0], []
+        name, passed = node.outputs[0], list[str]()
+        if self.shape(name)[0] > 1:
+            way = self.joined.made.get(name)
+            if way is None or len(self.readers[name]) > 1 or name in self.graph.outputs:
+                return None
+            passed += way.passed
+            name = way.whole
         joined = self.only_reader(name, "TPU_CONCAT")
         if joined is not None:
             if joined.inputs[0] != name or joined.outputs[0] in self.before.tensors:  # the model's own
@@ -231,7 +257,9 @@ class _Looking:
         channels = [self.shape(operand.whole)[2] for operand in one.operands]
         if key.rows != value.rows or self.shape(one.result.made)[1] != query.rows:
             return False
-        if one.keys <= tokens[KEY] - key.rows or max(*tokens, *channels, made) > CHANNELS_MAX:
+        if any(operand.rows % one.batches for operand in one.operands):
+            return False
+        if one.nobody >= key.rows // one.batches or max(*tokens, *channels, made) > CHANNELS_MAX:
             return False
         places = (*values["from"], *values["step"], *channels, size, value_size)
         if any(place % _SLOTS for place in places) or size > CHANNELS_MAX - NPU_NUM:
@@ -243,7 +271,7 @@ class _Looking:
         words = _lines(tokens[QUERY], row) + _lines(tokens[KEY], row) + _lines(tokens[QUERY], made / _SLOTS)
         words += _lines(max(channels[KEY], own[KEY]), key.rows) + _lines(NPU_NUM, made)
         words += sum(_lines(tokens[QUERY], mask.shape[2]) for mask in one.masks)
-        words += _room(tokens[QUERY], tokens[KEY], size, value_size)
+        words += _room(tokens[QUERY] // one.batches, tokens[KEY] // one.batches, size, value_size)
         return words * _WORD <= LOCAL_BYTES
 
 
@@ -312,7 +340,13 @@ class _Writing(Rewritten[G]):
             factors = np.tile(result.factors.astype(np.float32), (1, NPU_NUM, 1))  # in each lane
             inputs.append(self.made.add_const(self.tensor(f"{result.made}:factors"), factors))
         own = {name: values[name] for name in _SHARED}
-        own |= {"from": first, "step": step, "nobody": one.tokens[KEY] - one.keys, "unit": values["unit"]}
+        own |= {
+            "batches": one.batches,
+            "from": first,
+            "step": step,
+            "nobody": one.nobody,
+            "unit": values["unit"],
+        }
         own |= {"masked": len(one.masks), "evened": int(result.factors is not None)}
         own |= {"dtype": int(result.dtype), "result_scale": result.scale}
         made = self.tensor(f"{one.node.outputs[0]}:rows")

@@ -32,6 +32,7 @@ from user_layers.compiler.grouping import schedule
 from user_layers.compiler.log import log_lines
 from user_layers.compiler.measure import measure
 from user_layers.compiler.mode import Kind, Mode, choose_mode
+from user_layers.compiler.one_batch import as_one_batch
 from user_layers.compiler.partition import part_net, partition
 from user_layers.compiler.plan import Plan
 from user_layers.compiler.prepare import prepare_constants
@@ -123,6 +124,13 @@ def compile_graph(
 
 def _strips(graph: GraphBuilder, net: Net) -> Iterator[tuple[Net, str, str]]:
     """The net in strips, and with attention on them; what each is called, and what was before."""
+    one = as_one_batch(graph, net)
+    if one is not None:
+        whole = infer_shapes(one.graph)
+        strips = in_strips(one.graph, whole)
+        attending = None if strips is None else attend_in_strips(strips, infer_shapes(strips), whole, one)
+        if attending is not None:
+            yield infer_shapes(attending), "attention on strips of each batch", "without"
     strips = in_strips(graph, net)
     if strips is not None:
         cut = infer_shapes(strips)

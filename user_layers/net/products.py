@@ -21,8 +21,9 @@ def products(net: Net, node: LayerNode) -> int:
     if op == "TPU_MATMUL":
         return made * _summed(shapes[0], shapes[1], net.tensors[node.outputs[0]].shape)
     if op in ("TPU_ATTENTION", "TPU_ATTENTION_INT8"):
-        size, value = (int(number) for number in struct.unpack_from("<ii", node.param, 4))
-        return made // value * shapes[2][-2] * (size + value)
+        size, value, batches = (int(number) for number in struct.unpack_from("<iii", node.param, 4))
+        keys = shapes[2][-2] // (batches if op == "TPU_ATTENTION_INT8" else 1)
+        return made // value * keys * (size + value)
     if op == "TPU_RECURRENT":  # states times weights, [.., states, columns of a lane], however many
         weights = (math.prod(shape) for shape in shapes[1:] if len(shape) == _STORED)
         steps, _, batch, _ = net.tensors[node.outputs[0]].shape

@@ -15,6 +15,7 @@ import numpy as np
 
 from firmware_sim.chip import NPU_NUM
 from firmware_sim.isa.bursts import BURST_BYTES
+from firmware_sim.isa.layout import CHANNELS_MAX
 from firmware_sim.isa.timing import FITTED
 from user_layers.net.functions import BINARY
 from user_layers.net.heads import head_channels
@@ -30,6 +31,7 @@ _SOFTMAX, _SOFTMAX_BYTES = 24, 21  # cycles of so many scores
 _WIDENED = 5  # and of results that come in 16 bits
 _KEYS_LOCAL = 512  # with which a batch's attention surely fits into local memory
 _BEGUN = 500  # cycles of the commands that divide an operand
+_TURNED = 8  # numbers that are turned in a cycle
 
 
 @rule("TPU_ATTENTION")
@@ -134,12 +136,28 @@ def _pays(state: Rewriting, site: Site) -> bool:
         name for name in dict.fromkeys(names) if not state.is_bytes(name) and not _multiplied(state, name)
     ]
     moved = sum(8 * math.prod(state.info(name).shape) for name in apart)
-    if shapes[0][0] > 1 and keys <= _KEYS_LOCAL and len(set(names)) == len(names) and not values["apart"]:
-        # Of several batches in 8 bits all goes to DDR and back; in fp32 it stays in local memory, where keys
-        # are a tensor by themselves, which is turned.
-        moved = sum(8 * math.prod(state.info(name).shape) for name in (*dict.fromkeys(names), site.output))
+    alone = keys <= _KEYS_LOCAL and len(set(names)) == len(names) and not values["apart"]
+    if shapes[0][0] > 1 and alone:
+        # In fp32 each batch stays in local memory, where keys are a tensor by themselves, which is turned. In
+        # 8 bits tokens of all batches are put in order before the first attention and behind the last one
+        # (compiler/one_batch.py), which goes to DDR and back; or, where they are too many, everything does.
+        plain += math.prod(shapes[1]) / (heads * rows * _TURNED)
+        ordered = all(shape[0] * -(-shape[-2] // _WORD) * _WORD <= CHANNELS_MAX for shape in shapes)
+        everything = sum(8 * math.prod(state.info(name).shape) for name in (*names, site.output))
+        whole_tokens = 32 * math.prod(state.info(site.output).shape) // _attended(state)
+        moved = whole_tokens if ordered else everything
     divided = _BEGUN * len(apart) + moved * FITTED.read_burst / BURST_BYTES
     return bool(heads * rows * whole + divided < heads * rows * plain)
+
+
+def _attended(state: Rewriting) -> int:
+    """How often tokens of several batches are attended to."""
+    shapes = (
+        state.net.tensors[node.inputs[0]].shape
+        for node in state.net.nodes
+        if node.cpu is None and node.op.op == "TPU_ATTENTION"
+    )
+    return sum(shape[0] > 1 for shape in shapes)
 
 
 def _multiplied(state: Rewriting, name: str) -> bool:

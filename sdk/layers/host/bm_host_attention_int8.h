@@ -23,7 +23,8 @@ class AttentionInt8Descriptor : public PackedDescriptor {
     virtual int forward_height(int) const override { return layer()->outputs[0].shape[2]; }
     virtual u32 get_local_buffer_size(const int *) const override {
         const tpu_attention_int8_param_t *p = param<tpu_attention_int8_param_t>();
-        return bm_local_bytes(4ull * bm_attend_room_of(in(0).shape[1], in(2).shape[1], p->size, p->value_size).all);
+        const int queries = in(0).shape[1] / p->batches, keys = in(2).shape[1] / p->batches;
+        return bm_local_bytes(4ull * bm_attend_room_of(queries, keys, p->size, p->value_size).all);
     }
 
   private:
