@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from firmware_sim.errors import TpulayerError
+from firmware_sim.errors import TpulayerError, UsageError
 from firmware_sim.wire import DType
 from tests.support.dask_cluster import cluster
 from tests.support.onnx_models import make_model
@@ -177,6 +177,21 @@ def test_outputs_that_are_noise() -> None:
     assert useless({"y": compared(want, want + other / 10), "z": compared(want, want)}) == []
     (line,) = useless({"y": compared(want, want + other), "z": compared(want, want)})
     assert "noise is most of y (" in line and "--fp32" in line
+
+
+def test_data_for_inputs_that_nothing_needs(toolkit: Toolkit) -> None:
+    """Data sets hold all that the model has, as onnxruntime takes it; what the net needs must be there."""
+    nodes = [
+        helper.make_node("Where", ["c", "a", "b"], ["y"]),
+        helper.make_node("Relu", ["y"], ["z"]),
+    ]
+    model = make_model(nodes, {"a": (2, 3), "b": (2, 3)}, ["z"], {"c": np.zeros((2, 3), bool)})
+    graph = build(load_model(model), "net", toolkit=toolkit, integers=False).graph
+    a, b = np.full((2, 3), 7, np.float32), np.array([[1, 2, -4], [0, 3, 1]], np.float32)
+    found = calibrate(graph, [{"a": a, "b": b}], "minmax").ranges
+    assert "a" not in found and (found["b"].low, found["b"].high) == (-4, 3)
+    with pytest.raises(UsageError, match="needs the input 'b'; given are 'a'"):
+        calibrate(graph, [{"a": a}])
 
 
 def test_layers_that_nothing_needs_are_left_out(toolkit: Toolkit) -> None:

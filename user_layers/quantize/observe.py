@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from firmware_sim.chip import MAX_TENSORS
+from firmware_sim.errors import UsageError
 from firmware_sim.wire import DType
 from user_layers.bmodel import as_read
 from user_layers.compiler.pipeline import compile_graph
@@ -70,8 +71,15 @@ class Observer:
 
     def tensors(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Every tensor for these inputs: those of the net and what all layers make. Integers with a scale are
-        multiplied by it."""
-        known: dict[str, Array] = {name: np.asarray(value) for name, value in inputs.items()}
+        multiplied by it. Inputs of the model that the net does not have, since no output needs them, may be
+        given too. UsageError where one is missing."""
+        missing = [name for name in self._graph.inputs if name not in inputs]
+        if missing:
+            raise UsageError(
+                f"net {self._graph.name!r} needs the input {missing[0]!r}; given are "
+                f"{', '.join(map(repr, inputs)) or 'none'}"
+            )
+        known: dict[str, Array] = {name: np.asarray(inputs[name]) for name in self._graph.inputs}
         for number in range(len(self._cut)):
             run = self._loaded(number, known)
             results = self._runtime.launch(run.name, {name: known[name] for name in run.inputs})
