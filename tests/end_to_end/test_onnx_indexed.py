@@ -179,6 +179,17 @@ def test_a_part_that_is_written_over(
     assert "GATHER" not in made and made.count("CONCAT") == parts
 
 
+@pytest.mark.parametrize("places", [[[0]], [[-1]], [[[0, 0], [0, 1]]]], ids=repr)
+def test_an_input_that_is_all_written_over_disappears(toolkit: Toolkit, places: Any) -> None:
+    """And so does what was computed of it for nothing else."""
+    index = np.array(places)
+    shape = (1, 2, 7) if index.shape[-1] == 2 else (1, 7)
+    updates = f32(*index.shape[:-1], *shape[index.shape[-1] :])
+    nodes = [node("Relu", "x", "r"), node("ScatterND", "r i u", "z"), node("Abs", "z", "y")]
+    graph, _ = run(toolkit, nodes, {"x": f32(*shape), "u": updates}, {"i": index})
+    assert list(graph.inputs) == ["u"]
+
+
 def test_rows_that_change_places_when_they_are_written_over(toolkit: Toolkit) -> None:
     """All rows of a part, but not in its order."""
     index = np.array([[2], [1], [3]])

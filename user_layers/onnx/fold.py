@@ -73,6 +73,10 @@ class _Walk:
         for node in model.nodes:
             node = replace(node, inputs=tuple(self._same.get(name, name) for name in node.inputs))
             node = _always(self._model, _cast_like(self._model, node))
+            if _overwrites(self._model, node):
+                said = f"{node.outputs[0]}:shape"
+                constants[said] = np.array(self._model.value(node.inputs[0]).fixed, np.int64)
+                node = replace(node, op="Reshape", inputs=(node.inputs[2], said), attributes={}, proto=None)
             if all(name in constants for name in node.makes):
                 continue
             if node.mapped:
@@ -207,6 +211,21 @@ def _always(model: Model, node: Node) -> Node:
     if model.value(kept).fixed != model.value(node.outputs[0]).fixed:  # it is also repeated
         return node
     return replace(node, op="Identity", inputs=(kept,), proto=None)
+
+
+def _overwrites(model: Model, node: Node) -> bool:
+    """Whether a ScatterND's updates are all of its result, in its order: nothing of its input is left."""
+    if not node.is_a("ScatterND") or node.attributes.get("reduction", "none") not in ("none", b"none"):
+        return False
+    indices, shape = model.constants.get(node.inputs[1]), model.value(node.inputs[0]).fixed
+    if indices is None or shape is None or not indices.size:
+        return False
+    extents = shape[: indices.shape[-1]]
+    places = indices.reshape(-1, len(extents))
+    if len(places) != math.prod(extents):
+        return False
+    every = np.indices(extents).reshape(len(extents), -1).T
+    return np.array_equal(np.where(places < 0, places + np.array(extents), places), every)
 
 
 def _cast_like(model: Model, node: Node) -> Node:
