@@ -63,11 +63,12 @@ def edges(inputs: Iterable[str], outputs: Iterable[str]) -> str:
     return f"{listed(inputs)} -> {listed(outputs)}"
 
 
-def mode(dynamic: bool, n_dynamic: bool, h_w_dynamic: bool) -> str:
+def mode(dynamic: bool, n_dynamic: bool, c_dynamic: bool, h_w_dynamic: bool) -> str:
     """`static` or `dynamic`, and what of a dynamic net's inputs may not vary."""
     if not dynamic:
         return "static"
-    fixed = [axes for axes, varies in (("n", n_dynamic), ("h, w", h_w_dynamic)) if not varies]
+    kinds = (("n", n_dynamic), ("c", c_dynamic), ("h, w", h_w_dynamic))
+    fixed = [axes for axes, varies in kinds if not varies]
     return f"dynamic ({', '.join(fixed)} fixed)" if fixed else "dynamic"
 
 

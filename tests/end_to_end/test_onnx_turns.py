@@ -131,7 +131,7 @@ def test_what_a_model_leaves_open_stays_so(toolkit: Toolkit, name: str) -> None:
     assert [len(narrow.value(name).fixed or ()) for name in products] == [4]  # of the picture, not of a row
     graph, built = build_graph(model, toolkit=toolkit)
     fixed = fixed_extents_of(built, model, lambda shapes: from_proto(proto, shapes))
-    assert fixed == Fixed(None, None)
+    assert fixed == Fixed(None, None, None)
     graph.compile(dynamic=True)
     for shape in ((2, 24, 5, 7), (1, 24, 3, 7)):
         x = {"x": np.random.default_rng(2).standard_normal(shape).astype(np.float32)}

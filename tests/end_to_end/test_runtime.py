@@ -120,6 +120,7 @@ def test_dynamic_net_takes_smaller_shapes(device: FakeDevice) -> None:
         (dynamic_net(), (4, 0, 5), "allowed are sizes from 1"),
         (dynamic_net(), (4, 15), "the net takes 3 dimensions"),
         (dynamic_net(n_dynamic=False), (3, 3, 5), "needs the compiled first dimension, 4"),
+        (dynamic_net(c_dynamic=False), (4, 2, 5), "needs the compiled second dimension, 3"),
         (dynamic_net(h_w_dynamic=False), (4, 3, 4), r"needs the compiled height and width, \[5\]"),
     ],
 )

@@ -95,12 +95,15 @@ def unwritten_net(name: str = "broken") -> CompiledNet:
     return CompiledNet(name, (with_groups(stage, CommandGroup(b"", copy)),), ())
 
 
-def dynamic_net(name: str = "grow", *, n_dynamic: bool = True, h_w_dynamic: bool = True) -> CompiledNet:
+def dynamic_net(
+    name: str = "grow", *, n_dynamic: bool = True, c_dynamic: bool = True, h_w_dynamic: bool = True
+) -> CompiledNet:
     """x [4, 3, 5] at most -> y of the same shape, with an empty program."""
     program = Program(in_num=1, out_num=1).encode() + b"\x01"  # not a multiple of 4
     x, y = (NetTensor(n, (4, 3, 5), DType.FP32) for n in "xy")
     part = Subnet((x,), (y,), DynamicBody(program, CONTEXT, 4096))
-    stage = Stage((x,), (y,), (part,), CONTEXT, 4096, START, COEFF, True, n_dynamic, h_w_dynamic)
+    may = (n_dynamic, c_dynamic, h_w_dynamic)
+    stage = Stage((x,), (y,), (part,), CONTEXT, 4096, START, COEFF, True, *may)
     return CompiledNet(name, (stage,), (LAYER,))
 
 

@@ -60,13 +60,15 @@ def test_static_net_comes_back_whole() -> None:
 def test_dynamic_net_comes_back_whole() -> None:
     net = dynamic_net(h_w_dynamic=False)
     (stage,) = read(write(net)).nets[0].stages
-    assert stage.is_dynamic and stage.n_dynamic and not stage.h_w_dynamic
+    assert stage.is_dynamic and stage.n_dynamic and stage.c_dynamic and not stage.h_w_dynamic
     assert stage.manifest is not None
     (use,) = stage.manifest.programs
     assert stage.ir[: use.nbytes] == program_of(net)
     assert (use.arena_addr, use.arena_bytes) == (CONTEXT, 4096)
     assert len(stage.ir) % 4 == 0 and stage.subnets[0].ir_len * 4 == len(stage.ir)
     assert stage.ctx_size == 4096 and stage.ctx_addr >= STATIC_CONTEXT_START + len(COEFF)
+    (stage,) = read(write(dynamic_net(c_dynamic=False))).nets[0].stages
+    assert stage.n_dynamic and not stage.c_dynamic and stage.h_w_dynamic
 
 
 def test_several_nets_share_equal_constants() -> None:
@@ -161,7 +163,8 @@ def test_what_cannot_be_stored(nets: list[CompiledNet], message: str) -> None:
 
 def test_manifest_is_ours_or_ignored() -> None:
     mine = Manifest("tpulayer 1", (LayerUse("TPU_X", 3, 4, 2**64 - 1),), (ProgramUse(7, 1 << 32, 64),))
-    assert manifest.decode(mine.encode(), "here") == mine
+    for noted in (mine, replace(mine, varying=("y",), c_fixed=True)):
+        assert manifest.decode(noted.encode(), "here") == noted
     assert manifest.decode(b"statistics of another tool", "here") is None
     assert manifest.decode(b"", "here") is None
 
@@ -180,6 +183,7 @@ def test_manifest_is_ours_or_ignored() -> None:
             "-1 is not a number",
         ),
         (b'{"tpulayer_manifest":2,"tool":"t","layers":[3]}', "TypeError"),
+        (b'{"tpulayer_manifest":2,"tool":"t","layers":[],"programs":[],"c_fixed":1}', "not true or false"),
         (b'{"tpulayer_manifest":2,"x":"' + b"x" * (1 << 20) + b'"}', "manifest of 1048"),
     ],
 )

@@ -101,13 +101,14 @@ def test_compiled_nets() -> None:
 
 
 def test_what_of_a_dynamic_net_may_vary() -> None:
-    for n, h_w, mode in (
-        (True, True, "dynamic"),
-        (False, True, "dynamic (n fixed)"),
-        (True, False, "dynamic (h, w fixed)"),
-        (False, False, "dynamic (n, h, w fixed)"),
+    for n, c, h_w, mode in (
+        (True, True, True, "dynamic"),
+        (False, True, True, "dynamic (n fixed)"),
+        (True, False, True, "dynamic (c fixed)"),
+        (True, True, False, "dynamic (h, w fixed)"),
+        (False, False, False, "dynamic (n, c, h, w fixed)"),
     ):
-        stage = dynamic_net(n_dynamic=n, h_w_dynamic=h_w).stages[0]
+        stage = dynamic_net(n_dynamic=n, c_dynamic=c, h_w_dynamic=h_w).stages[0]
         assert repr(stage).startswith(f"<Stage, {mode}: x [4, 3, 5] float32 -> y [4, 3, 5] float32; ")
     (subnet,) = stage.subnets
     edges = "x [4, 3, 5] float32 -> y [4, 3, 5] float32"

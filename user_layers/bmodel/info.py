@@ -85,7 +85,7 @@ def text(model: BModel) -> str:
             lines.append(f"addr mode: {net.addr_mode}")
         for number, stage in enumerate(net.stages):
             lines += ["-" * 12, f"stage {number}:", f"subnet number: {len(stage.subnets)}"]
-            largest = stage.is_dynamic and (stage.n_dynamic or stage.h_w_dynamic)
+            largest = stage.is_dynamic and (stage.n_dynamic or stage.c_dynamic or stage.h_w_dynamic)
             lines += [f"input: {_tensor(t, largest)}" for t in stage.inputs]
             lines += [f"output: {_tensor(t, stage.varies(t))}" for t in stage.outputs]
             lines += _manifest(stage)
@@ -137,6 +137,7 @@ def _stage(stage: Stage) -> dict[str, object]:
         "inputs": [_tensor_object(t) for t in stage.inputs],
         "outputs": [{**_tensor_object(t), "varies": stage.varies(t)} for t in stage.outputs],
         "n_dynamic": stage.n_dynamic,
+        "c_dynamic": stage.c_dynamic,
         "h_w_dynamic": stage.h_w_dynamic,
         "subnets": len(stage.subnets),
         "command_groups": [

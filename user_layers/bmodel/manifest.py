@@ -11,7 +11,8 @@ alone. A bmodel without a manifest was made by another compiler.
 Hashes are 64-bit numbers, written in hexadecimal because JSON readers round large integers. There is a
 program for each dynamic subnet, in order: its length (the stored form is padded to 32-bit words) and the part
 of the context from which the firmware allocates while it runs. Where the shapes of outputs are known only
-when the net has run, the names of these outputs follow, as "varying".
+when the net has run, the names of these outputs follow, as "varying". `"c_fixed": true` follows for a dynamic
+net whose inputs must have their second dimension as compiled: the vendor's fields have no place for that one.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ class ProgramUse:
 
 @dataclass(frozen=True)
 class Manifest:
-    """One stage's manifest: the tool that wrote it, the layers it needs, its dynamic subnets' programs, and
-    the outputs whose stored shapes are the largest ones."""
+    """One stage's manifest: the tool that wrote it, the layers it needs, its dynamic subnets' programs,
+    the outputs whose stored shapes are the largest ones, and whether the inputs' second extent is fixed."""
 
     tool: str
     layers: tuple[LayerUse, ...] = ()
     programs: tuple[ProgramUse, ...] = ()
     varying: tuple[str, ...] = ()
+    c_fixed: bool = False
 
     def encode(self) -> bytes:
         """The JSON as bytes. ModelError when it is longer than MAX_BYTES, which readers refuse."""
@@ -71,6 +73,8 @@ class Manifest:
         }
         if self.varying:
             content["varying"] = list(self.varying)
+        if self.c_fixed:
+            content["c_fixed"] = True
         data = json.dumps(content, separators=(",", ":")).encode()
         if len(data) > MAX_BYTES:
             raise ModelError(f"the net uses {len(layers)} layers, too many for one manifest")
@@ -102,6 +106,7 @@ def decode(data: bytes, where: str) -> Manifest | None:
             layers=tuple(_layer(item) for item in _list(content["layers"])),
             programs=tuple(_program(item) for item in _list(content["programs"])),
             varying=tuple(_text(item) for item in _list(content.get("varying", []))),
+            c_fixed=_flag(content.get("c_fixed", False)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"damaged bmodel: {where}: manifest: {error!r}") from error
@@ -125,6 +130,12 @@ def _program(item: Any) -> ProgramUse:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not a string")
+    return value
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is not true or false")
     return value
 
 

@@ -135,6 +135,7 @@ class Stage:
     coeff: Coeff | None
     is_dynamic: bool
     n_dynamic: bool
+    c_dynamic: bool
     h_w_dynamic: bool
     subnets: tuple[SubNet, ...]
     ir: bytes
@@ -156,7 +157,7 @@ class Stage:
     @property
     def mode(self) -> str:
         """`static` or `dynamic`, and in brackets the axes that may not vary."""
-        return shown.mode(self.is_dynamic, self.n_dynamic, self.h_w_dynamic)
+        return shown.mode(self.is_dynamic, self.n_dynamic, self.c_dynamic, self.h_w_dynamic)
 
     @property
     def edges(self) -> str:

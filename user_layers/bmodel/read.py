@@ -200,6 +200,7 @@ class _Reader:
             raise ModelError(f"damaged bmodel: {path}.ctx_sizes: {blocks} blocks, at most {MAX_CTX_BLOCKS}")
         sizes = tuple(int(table.CtxSizes(i)) for i in range(blocks)) or (table.CtxSize(),)
         where = f"{path}.net_stat"
+        noted = manifest.decode(self.piece(table.NetStat(), where), where)
         return Stage(
             inputs=self.tensors(table.InputTensor, table.InputTensorLength(), f"{path}.input_tensor"),
             outputs=self.tensors(table.OutputTensor, table.OutputTensorLength(), f"{path}.output_tensor"),
@@ -208,6 +209,7 @@ class _Reader:
             coeff=self.coeff(table.CoeffMem(), f"{path}.coeff_mem"),
             is_dynamic=dynamic,
             n_dynamic=bool(table.NDynamic()),
+            c_dynamic=dynamic and not (noted is not None and noted.c_fixed),
             h_w_dynamic=bool(table.HWDynamic()),
             subnets=subnets,
             ir=ir,
@@ -215,7 +217,7 @@ class _Reader:
             core_num=table.CoreNum() or 1,
             io_addr=table.IoAddr(),
             io_size=table.IoSize(),
-            manifest=manifest.decode(self.piece(table.NetStat(), where), where),
+            manifest=noted,
         )
 
     def groups(self, get: Callable[[int], Any], count: int, path: str) -> tuple[CommandGroup, ...]:

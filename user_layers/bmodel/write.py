@@ -166,7 +166,8 @@ def _parameter(net: CompiledNet, stage: Stage, pool: Pool) -> NetParameterT:
             entry.nDynamic = made.nDynamic if entry.isDynamic else 0
             entry.hWDynamic = made.hWDynamic if entry.isDynamic else 0
     varying = tuple(t.name for t in stage.outputs if t.varies)
-    made.netStat = pool.add(Manifest(tool_name(), net.layers, tuple(programs), varying).encode())
+    c_fixed = stage.is_dynamic and not stage.c_dynamic
+    made.netStat = pool.add(Manifest(tool_name(), net.layers, tuple(programs), varying, c_fixed).encode())
     return made
 
 

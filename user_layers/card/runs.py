@@ -182,7 +182,7 @@ def _smaller(runtime: BModelRuntime, info: NetworkInfo, run: Run) -> list[Run]:
     ]
     try:
         smaller = _run(runtime, info, run.stage, parts, run.kind)
-    except DeviceError:
+    except (DeviceError, UsageError):
         return []
     return [replace(smaller, title=f"{run.title}, smaller inputs")]
 

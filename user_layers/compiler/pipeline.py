@@ -257,6 +257,7 @@ def _stage(plan: Plan, recorded: Sequence[Recorded | None], toolkit: Toolkit) ->
         ddr.coefficients.data,
         is_dynamic=plan.mode.dynamic,
         n_dynamic=plan.mode.dynamic,
+        c_dynamic=plan.mode.dynamic,
         h_w_dynamic=plan.mode.dynamic and all(attrs.can_h_w_dynamic for attrs in layers),
     )
 

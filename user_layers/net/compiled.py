@@ -131,8 +131,9 @@ class Subnet:
 class Stage:
     """One set of input shapes of a net: subnets that run one after the other.
 
-    is_dynamic: inputs may be smaller than compiled: n_dynamic the first dimension, h_w_dynamic the third
-    and later ones (every layer's can_h_w_dynamic). ctx: inputs, outputs and all between the subnets.
+    is_dynamic: inputs may be smaller than compiled: n_dynamic the first dimension, c_dynamic the second,
+    h_w_dynamic the third and later ones (every layer's can_h_w_dynamic).
+    ctx: inputs, outputs and all between the subnets.
     """
 
     inputs: tuple[NetTensor, ...]
@@ -144,12 +145,13 @@ class Stage:
     coeff: bytes
     is_dynamic: bool = False
     n_dynamic: bool = False
+    c_dynamic: bool = False
     h_w_dynamic: bool = False
 
     @property
     def mode(self) -> str:
         """`static` or `dynamic`, and in brackets the axes that may not vary."""
-        return shown.mode(self.is_dynamic, self.n_dynamic, self.h_w_dynamic)
+        return shown.mode(self.is_dynamic, self.n_dynamic, self.c_dynamic, self.h_w_dynamic)
 
     @property
     def text(self) -> str:

@@ -295,7 +295,11 @@ def _observed_line(observed: Sequence[Value]) -> list[str]:
 
 
 def _fixed_lines(fixed: Fixed) -> list[str]:
-    kinds = (("first extent", fixed.n), ("height and width", fixed.h_w))
+    kinds = (
+        ("first extent", fixed.n),
+        ("second extent", fixed.c),
+        ("height and width", fixed.h_w),
+    )
     return [f"inputs need the compiled {what}: layer {name} depends on it" for what, name in kinds if name]
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from firmware_sim import shown
 from firmware_sim.device.api import Array, DeviceApi
+from firmware_sim.device.client import FirmwareError
 from firmware_sim.device.findings import OnFindings, together
 from firmware_sim.errors import ModelError, UsageError
 from user_layers.bmodel import BModel, read
@@ -26,6 +27,7 @@ from user_layers.runtime.network import (
     bind_inputs,
     check_stages,
     choose_stage,
+    contradiction,
     network_info,
 )
 from user_layers.runtime.runnable import check_firmware, check_runnable
@@ -120,8 +122,9 @@ class BModelRuntime:
         """Run a net on arrays of its inputs, by name or in order; returns its outputs in order.
 
         stage: which one to run; by default the one that fits the shapes. Raises UsageError when the
-        inputs do not fit the net, DeviceError when the device refuses or fails, and CheckError when it has
-        run and checks found something.
+        inputs do not fit the net, or are smaller than compiled and one of its layers refuses what becomes of
+        them; DeviceError when the device refuses or fails, and CheckError when it has run and checks found
+        something.
         """
         return self.run(name, inputs, stage).outputs
 
@@ -132,7 +135,13 @@ class BModelRuntime:
             arrays = bind_inputs(info, inputs)
             index = choose_stage(info, [a.shape for a in arrays], stage)
             with together(f"net {name!r}"):
-                return loaded.run(index, arrays)
+                try:
+                    return loaded.run(index, arrays)
+                except FirmwareError as error:
+                    told = contradiction(info, index, [a.shape for a in arrays], error.message)
+                    if told is None:
+                        raise
+                    raise told from error
 
     def _find(self, name: str) -> tuple[NetworkInfo, LoadedNet]:
         try:

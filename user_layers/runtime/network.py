@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -42,18 +43,19 @@ class StageInfo:
 @dataclass(frozen=True)
 class NetworkInfo:
     """A net as the caller sees it. n_dynamic: the first dimension may be smaller than the stage's;
-    h_w_dynamic: so may the third and later ones; both False for static nets."""
+    c_dynamic: so may the second; h_w_dynamic: the third and later ones; all False for static nets."""
 
     name: str
     is_dynamic: bool
     n_dynamic: bool
+    c_dynamic: bool
     h_w_dynamic: bool
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     stages: tuple[StageInfo, ...]
 
     def __repr__(self) -> str:
-        mode = shown.mode(self.is_dynamic, self.n_dynamic, self.h_w_dynamic)
+        mode = shown.mode(self.is_dynamic, self.n_dynamic, self.c_dynamic, self.h_w_dynamic)
         stages = f", {len(self.stages)} stages" if len(self.stages) > 1 else ""
         edges = (
             shown.edges(
@@ -79,6 +81,7 @@ def network_info(net: Net) -> NetworkInfo:
         name=net.name,
         is_dynamic=net.is_dynamic,
         n_dynamic=net.is_dynamic and first.n_dynamic,
+        c_dynamic=net.is_dynamic and first.c_dynamic,
         h_w_dynamic=net.is_dynamic and first.h_w_dynamic,
         inputs=tuple(_tensor_info(net.name, t) for t in first.inputs),
         outputs=tuple(_tensor_info(net.name, t) for t in first.outputs),
@@ -165,6 +168,29 @@ def choose_stage(info: NetworkInfo, shapes: Sequence[tuple[int, ...]], stage: in
     return min(fitting, key=lambda i: sum(math.prod(s) for s in info.stages[i].input_shapes))
 
 
+_REFUSED_SHAPES = re.compile(r"layer (.+): shape function returned (.+)")
+
+
+def contradiction(
+    info: NetworkInfo, stage: int, shapes: Sequence[tuple[int, ...]], told: str
+) -> UsageError | None:
+    """What a layer's shape function told of inputs smaller than compiled, in words for who gave them; None
+    for anything else."""
+    refused = _REFUSED_SHAPES.match(told)
+    smaller = [
+        f"input {tensor.name!r} has the shape {list(given)}, compiled for {list(compiled)}"
+        for tensor, given, compiled in zip(info.inputs, shapes, info.stages[stage].input_shapes, strict=True)
+        if given != compiled
+    ]
+    if refused is None or not smaller:
+        return None
+    return UsageError(
+        f"net {info.name!r}: {'; '.join(smaller)}, and the layer {refused[1]} does not take what becomes of "
+        f"it: its shape function returned {refused[2]}",
+        hint="give the extents that it was compiled for, or compile the net for these",
+    )
+
+
 def _mismatch(info: NetworkInfo, stage: StageInfo, shapes: Sequence[tuple[int, ...]]) -> str | None:
     for tensor, given, compiled in zip(info.inputs, shapes, stage.input_shapes, strict=True):
         what = f"input {tensor.name!r} has the shape {list(given)}"
@@ -179,6 +205,8 @@ def _mismatch(info: NetworkInfo, stage: StageInfo, shapes: Sequence[tuple[int, .
                 return f"{what}, allowed are sizes from 1 to {list(compiled)}"
             if n != most and axis == 0 and not info.n_dynamic:
                 return f"{what}, and a layer of the net needs the compiled first dimension, {most}"
+            if n != most and axis == 1 and not info.c_dynamic:
+                return f"{what}, and a layer of the net needs the compiled second dimension, {most}"
             if n != most and axis >= 2 and not info.h_w_dynamic:
                 fixed = list(compiled[2:])
                 return f"{what}, and a layer of the net needs the compiled height and width, {fixed}"

@@ -221,7 +221,7 @@ class _One:
         self._compare(graph, arrays, want)
 
         def may_change(axis: int) -> bool:
-            return stage.n_dynamic if axis == 0 else axis == 1 or stage.h_w_dynamic
+            return (stage.n_dynamic, stage.c_dynamic, stage.h_w_dynamic)[min(axis, 2)]
 
         smaller = case.halved(may_change) if case.smaller is None else case.smaller
         for shapes in smaller:

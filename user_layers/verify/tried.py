@@ -310,7 +310,7 @@ class Tried:
             return list(case.smaller)
 
         def may_change(axis: int) -> bool:
-            return stage.n_dynamic if axis == 0 else axis == 1 or stage.h_w_dynamic
+            return (stage.n_dynamic, stage.c_dynamic, stage.h_w_dynamic)[min(axis, 2)]
 
         found = list(case.halved(may_change))
         batches = {shape[0] for shape in case.shapes} - {1}
