@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from tests.support.examples import examples
 from tests.support.onnx_models import build_graph, make_model
 from tpulayer import Graph
 from user_layers.onnx.check import reference
+from user_layers.onnx.command import CompileOptions, run
 from user_layers.onnx.flexible import fixed_extents_of
 from user_layers.onnx.load import from_proto
 from user_layers.onnx.work import macs
@@ -252,6 +254,27 @@ def test_what_stays_on_the_host(
 ) -> None:
     (line,) = on_host(Case(op).model(**attributes), toolkit)
     assert reason in line
+
+
+@pytest.mark.parametrize("op", sorted(GATES))
+def test_what_stays_on_the_host_with_batches_first(toolkit: Toolkit, op: str) -> None:
+    """onnxruntime has no such layout: what it runs is turned."""
+    case = Case(op, batch=2, direction="bidirectional", initial=True, layout=1)
+    graph, built = build_graph(from_proto(case.model(clip=1e6)), toolkit=toolkit)
+    assert built.on_cpu == [f"{op} Y: clip = 1000000.0"]
+    graph.compile()
+    wanted = [want for want, name in zip(expected(case), case.names(), strict=False) if name]
+    for got, want in zip(graph.run(case.inputs()), wanted, strict=True):
+        assert got.shape == want.shape
+        assert np.abs(got - want).max() <= NEAR * np.abs(want).max()
+
+
+@pytest.mark.parametrize("attributes", [{}, {"clip": 1e6}])
+def test_batches_first_are_compared_with_onnxruntime(
+    toolkit: Toolkit, tmp_path: Path, attributes: dict[str, float]
+) -> None:
+    onnx.save(Case("GRU", layout=1).model(**attributes), str(tmp_path / "m.onnx"))
+    assert run(CompileOptions(tmp_path / "m.onnx", tmp_path / "net"), print, toolkit)
 
 
 @pytest.mark.parametrize("change", [{"layout": 2}, {"direction": "sideways"}])

@@ -23,6 +23,7 @@ from user_layers.onnx.model import Array, Model, Value
 from user_layers.onnx.observe import observe_shapes
 from user_layers.onnx.partition import Part, partition
 from user_layers.onnx.precision import in_float32, narrow_types
+from user_layers.onnx.steps_first import with_steps_first
 from user_layers.onnx.survey import Survey, is_beyond_host, survey_layers
 from user_layers.onnx.types import obstacle
 from user_layers.onnx.unrounded import unquantised
@@ -103,6 +104,8 @@ def build(
     folded = {node.outputs[0]: (node.inputs[0], FOLDED[node.op]) for node in model.nodes if node.op in FOLDED}
     # Behind the marks: what the user maps keeps its types. Before all that computes or asks for types.
     model, narrow = in_float32(model), [*narrow_types(model), *rounded]
+    # Before folding, which makes constants of turned ones.
+    model = with_steps_first(model)
     # Before folding, for what asks for a shape becomes a constant there.
     model = with_lengths(model)
     # Before observing: an operand that says how large a result is must be a constant by then.

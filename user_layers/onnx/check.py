@@ -15,6 +15,7 @@ from firmware_sim.errors import CompileError, ModelError
 from user_layers.onnx.apart import run_model
 from user_layers.onnx.model import Array, Model, shown
 from user_layers.onnx.proto import part_proto, serialized
+from user_layers.onnx.steps_first import with_steps_first
 
 TOLERANCE = 1e-4  # of the largest value of an output
 SEED = 1684
@@ -78,7 +79,7 @@ def reference(model: Path | Model, inputs: Mapping[str, Array], *, plain: bool =
             return run_model(model, inputs, plain=plain)
         names = [value.name for value in model.inputs]
         results = [value.name for value in model.outputs]
-        proto = part_proto(model, model.nodes, names, results)
+        proto = part_proto(model, with_steps_first(model).nodes, names, results)
         return run_model(serialized(proto, "the model"), inputs, plain=plain)
     except ModelError as error:
         raise CompileError(

@@ -27,6 +27,7 @@ from user_layers.onnx.model import Model, Value, shown
 from user_layers.onnx.own import FindGoldens
 from user_layers.onnx.precision import described
 from user_layers.onnx.spectra import has_spectra
+from user_layers.onnx.steps_first import with_steps_first
 from user_layers.onnx.trial import compared, run_random
 from user_layers.product import combine_stages, compile_net, write_directory
 from user_layers.quantize.rewrite import Int8
@@ -189,7 +190,8 @@ def compile_model(
             built = build(one, name or source.name, custom=custom, toolkit=shared, cpu=cpu, int8=int8)
             shared, done = built.graph.toolkit, built.quantised
             warned = explain(built).warning(source.place)
-            original = source.path if source.path is not None and not sets[number] else one
+            as_stored = source.path is not None and not sets[number] and with_steps_first(one) is one
+            original = source.path if source.path is not None and as_stored else one
             own = bool(custom) or any(node.is_own for node in one.nodes)
             unread = not (dynamic or own or done)  # weights, by what comes behind the compiler
             if unread and not (built.narrow or has_spectra(one) or original is one):

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from firmware_sim.chip import MATRIX_WIDTH_MAX, NPU_NUM
-from user_layers.onnx.convert_movement import turning
 from user_layers.onnx.lower import Lowering, Unsupported, converts
 from user_layers.onnx.model import Array, Node
 
@@ -70,8 +69,7 @@ def recurrent(to: Lowering, node: Node) -> None:
         raise Unsupported("weights that are left out, or an input that has not three dimensions")
     columns = _columns(node, cell, weights, recurrence, bias)
     _check(to, node)
-    first = bool(node.attributes.get("layout", 0))  # batches come first
-    gates, apart = _gates(to, node, columns, weights, bias, first)
+    gates, apart = _gates(to, node, columns, weights, bias)
     param = {
         "cell": cell.code,
         "hidden": columns.hidden,
@@ -90,13 +88,13 @@ def recurrent(to: Lowering, node: Node) -> None:
         operands.append(to.add_const(added, f"{node.makes[0]}:added"))
     for bit, index in enumerate((_STATE, _CELL_STATE) if cell is _LSTM else (_STATE,)):
         if _input(node, index):
-            operands.append(_initial(to, node, _input(node, index), first))
+            operands.append(to.tensor(_input(node, index)))
             param["initial"] += 1 << bit
-    _outputs(to, node, cell, operands, param, first)
+    _outputs(to, node, cell, operands, param)
 
 
 def _gates(
-    to: Lowering, node: Node, columns: _Columns, weights: Array, bias: Array | None, first: bool
+    to: Lowering, node: Node, columns: _Columns, weights: Array, bias: Array | None
 ) -> tuple[str, Array]:
     """What the inputs of all steps give to the gates, [steps, batch, columns]; what is added to products with
     states instead, [directions, gates * hidden]."""
@@ -105,13 +103,9 @@ def _gates(
     apart = np.zeros_like(shifts[:, 1])
     if columns.cell is _GRU_AFTER:  # what is added to the part that is reset
         apart[:, 2 * columns.hidden :] = shifts[:, 1, 2 * columns.hidden :]
-    x = to.tensor(node.inputs[_X])
-    if first:
-        op, param = turning(to.shape(node.inputs[_X]), (1, 0, 2))
-        x = to.between(op, node, [x], param)
     stem = node.makes[0]
     rows = np.concatenate([columns.of(one).reshape(-1, weights.shape[2]) for one in weights])
-    inputs = [x, to.add_const(np.ascontiguousarray(rows.T), f"{stem}:weights")]
+    inputs = [to.tensor(node.inputs[_X]), to.add_const(np.ascontiguousarray(rows.T), f"{stem}:weights")]
     if bias is not None:
         sums = np.concatenate([columns.of(one).reshape(-1) for one in shifts.sum(axis=1) - apart])
         inputs.append(to.add_const(sums, f"{stem}:bias"))
@@ -119,36 +113,14 @@ def _gates(
 
 
 def _outputs(
-    to: Lowering,
-    node: Node,
-    cell: _Cell,
-    operands: Sequence[str],
-    param: Mapping[str, object],
-    first: bool,
+    to: Lowering, node: Node, cell: _Cell, operands: Sequence[str], param: Mapping[str, object]
 ) -> None:
-    """The layer; outputs that are left out it makes all the same. first: batches come first in the node's."""
+    """The layer; outputs that are left out it makes all the same."""
     stem, names = node.makes[0], []
     wanted = [*node.outputs, "", ""][: 3 if cell is _LSTM else 2]
     for index, name in enumerate(wanted):
-        names.append(to.output(node, index) if name and not first else to.fresh(f"{stem}:state{index}"))
+        names.append(to.output(node, index) if name else to.fresh(f"{stem}:state{index}"))
     to.layer("TPU_RECURRENT", node, operands, param, names)
-    for index, name in enumerate(wanted):
-        if name and first:
-            made = to.shape(name)
-            if index == 0:  # [batch, steps, directions, hidden]
-                op, turned = turning([made[d] for d in (1, 2, 0, 3)], (2, 0, 1, 3))
-            else:
-                op, turned = turning([made[d] for d in (1, 0, 2)], (1, 0, 2))
-            to.layer(op, node, names[index : index + 1], turned, [to.output(node, index)])
-
-
-def _initial(to: Lowering, node: Node, name: str, first: bool) -> str:
-    """Initial states as the layer takes them. first: batches come first in the node's."""
-    state = to.tensor(name)
-    if first:
-        op, param = turning(to.shape(name), (1, 0, 2))
-        state = to.between(op, node, [state], param)
-    return state
 
 
 def _input(node: Node, index: int) -> str:
@@ -163,7 +135,7 @@ def _cell(node: Node) -> _Cell:
     for name in ("clip", "input_forget"):
         if node.attributes.get(name, 0):
             raise Unsupported(f"{name} = {node.attributes[name]}")
-    for name, known in (("direction", _DIRECTIONS), ("layout", (0, 1))):
+    for name, known in (("direction", _DIRECTIONS), ("layout", (0,))):
         if node.attributes.get(name, known[0]) not in known:
             raise Unsupported(f"{name} = {node.attributes[name]!r}")
     chosen = [str(name) for name in node.attributes.get("activations") or cell.activations]
@@ -193,6 +165,6 @@ def _columns(node: Node, cell: _Cell, weights: Array, recurrence: Array, bias: A
 def _check(to: Lowering, node: Node) -> None:
     """Raises Unsupported where sequences may be shorter than all steps."""
     lengths = to.known(node, _LENGTHS)
-    steps = to.shape(node.inputs[_X])[1 if node.attributes.get("layout", 0) else 0]
+    steps = to.shape(node.inputs[_X])[0]
     if lengths is not None and (lengths != steps).any():
         raise Unsupported(f"sequences of other lengths than {steps} steps")
