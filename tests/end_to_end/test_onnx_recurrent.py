@@ -271,7 +271,7 @@ def test_what_stays_on_the_host_with_batches_first(toolkit: Toolkit, op: str) ->
 
 @pytest.mark.parametrize("attributes", [{}, {"clip": 1e6}])
 def test_batches_first_are_compared_with_onnxruntime(
-    toolkit: Toolkit, tmp_path: Path, attributes: dict[str, float]
+    toolkit: Toolkit, tmp_path: Path, attributes: dict[str, Any]
 ) -> None:
     onnx.save(Case("GRU", layout=1).model(**attributes), str(tmp_path / "m.onnx"))
     assert run(CompileOptions(tmp_path / "m.onnx", tmp_path / "net"), print, toolkit)
