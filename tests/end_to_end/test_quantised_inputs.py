@@ -183,3 +183,53 @@ def test_what_is_only_rounded_behind_a_view(toolkit: Toolkit) -> None:
     found = build(from_proto(proto), "net", toolkit=toolkit).quantised
     assert found is not None and found.share == 1
     assert [row.reason for row in found.rows if row.op == "TPU_UNARY"] == [None, None]
+
+
+def agreements(proto: onnx.ModelProto, toolkit: Toolkit) -> list[float]:
+    """The dB of each output beside onnxruntime's."""
+    x = np.random.default_rng(1).standard_normal((1, 3, SIZE, SIZE)).astype(np.float32)
+    want = open_session(proto.SerializeToString()).run(None, {"x": x})
+    made = Graph.from_onnx(proto, toolkit=toolkit)
+    made.compile()
+    return [compared(a, b).sqnr for a, b in zip(want, made.run({"x": x}), strict=True)]
+
+
+@pytest.mark.parametrize("source", ["a convolution", "the input"])
+@pytest.mark.parametrize("tops", [(5.0, 1.5), (1.5, 5.0)])
+def test_a_scale_for_each_reader(source: str, tops: tuple[float, float], toolkit: Toolkit) -> None:
+    """The tensor itself holds what the widest does; each other one is cut, in whichever order they come."""
+    net = Net()
+    inner = net.conv("x", 4.0, 3) if source == "a convolution" else "x"
+    read = CHANNELS if source == "a convolution" else 3
+    made = [net.quantised(net.conv(inner, top, read), top * 1.5) for top in tops]
+    proto = net.model(made[0])
+    proto.graph.output.append(helper.make_tensor_value_info(made[1], 1, None))
+    assert min(agreements(proto, toolkit)) > 27
+    if source == "a convolution":
+        found = build(from_proto(proto), "net", toolkit=toolkit).quantised
+        assert found is not None and found.share == 1
+        assert found.table.ranges[inner].high == pytest.approx(5.0)
+
+
+def test_one_quantiser_behind_another(toolkit: Toolkit) -> None:
+    """Integers never go further than what they are made of, and are cut where they go less far."""
+    net = Net()
+    inner = net.quantised(net.quantised(net.conv("x", 4.0, 3), 1.0), 8.0)
+    last = net.conv(inner, 6.0)
+    wide = net.model(net.quantised(net.quantised(net.quantised(last, 6.0), 2.0), 4.0))
+    assert agreements(wide, toolkit)[0] > 30
+    built = build(from_proto(wide), "net", toolkit=toolkit, integers=False)
+    assert [node.op for node in built.model.nodes if node.op != "Identity"] == ["Conv", "Conv", "Clip"]
+
+
+def test_fewer_bits_stay_those_where_integers_are_read(toolkit: Toolkit) -> None:
+    """The product's scale is that of all 8 bits."""
+    net = Net()
+    scale, zero = net.constant(np.float32(0.1)), net.constant(np.int8(0))
+    ends = (net.constant(np.int8(end)) for end in (-7, 7))
+    few = net.op("Clip", net.op("QuantizeLinear", "x", scale, zero), *ends)
+    weights = net.constant(net.rng.integers(-127, 128, (CHANNELS, 3, 1, 1)).astype(np.int8))
+    made = net.op("QLinearConv", few, scale, zero, weights, net.constant(np.float32(0.01)), zero, scale, zero)
+    proto = net.model(net.op("DequantizeLinear", made, scale, zero))
+    found = build(from_proto(proto), "net", toolkit=toolkit).quantised
+    assert found is not None and found.table.ranges[few].high == pytest.approx(0.7)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from user_layers.onnx.kinds import TURNING, WITHIN
 from user_layers.onnx.model import Model, Node
-from user_layers.onnx.quantised import TURNING, WITHIN
 from user_layers.quantize.table import Range
 
 _SAME = (

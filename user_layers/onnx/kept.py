@@ -15,8 +15,9 @@ import numpy as np
 
 from firmware_sim.shown import count
 from user_layers.onnx.build import Built
+from user_layers.onnx.kinds import TURNING
 from user_layers.onnx.model import STANDARD, Array, Model, Node, shown
-from user_layers.onnx.quantised import TURNING, dequantised
+from user_layers.onnx.quantised import dequantised
 from user_layers.quantize.report import Row, some
 
 _PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")

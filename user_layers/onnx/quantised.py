@@ -14,12 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from firmware_sim.errors import ModelError
 from user_layers.graph.prepared import free_name
+from user_layers.onnx.kinds import KEEPING, MOVING, POSITIVE, TURNING, WITHIN
 from user_layers.onnx.model import STANDARD, Array, Model, Node, Value, shown
 from user_layers.quantize.table import LEAST, MOST, Range
 
@@ -32,30 +34,8 @@ _WIDE = (np.dtype(np.int16), np.dtype(np.uint16))
 _CODES: Mapping[int, np.dtype[Any]] = dict(zip((3, 2, 5, 4), (*_INTEGERS, *_WIDE), strict=True))
 """By TensorProto's numbers."""
 _NOTHING_KNOWN = (-math.inf, math.inf)
-WITHIN: Mapping[str, tuple[float, float]] = {
-    **dict.fromkeys(("Sigmoid", "HardSigmoid", "Softmax"), (0.0, 1.0)),
-    **dict.fromkeys(("Tanh", "Erf", "Sin", "Cos"), (-1.0, 1.0)),
-    **dict.fromkeys(("Relu", "Abs", "Exp", "Sqrt", "Softplus"), (0.0, math.inf)),
-}
-"""Between what the results of some operations lie, whatever they read."""
-_KEEPING = (
-    *("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Reshape", "Flatten", "Transpose"),
-    *("Concat", "Identity", "Squeeze", "Unsqueeze", "Slice", "Resize", "DequantizeLinear", "QuantizeLinear"),
-    *("Where", "Expand", "Gather", "ReduceMean", "ReduceMax", "ReduceMin"),
-)
-"""Operations whose results lie between the ends of their inputs."""
 _ONE_AXIS = 13  # ONNX's version from which on Softmax goes along one
-_POSITIVE = ("Add", "Mul", "Div", "Reciprocal", "ReduceSum", "ReduceSumSquare", "ReduceL2", "Pow")
-"""Operations that make nothing below 0 of numbers that are not."""
 _FEW = 64  # constants that are looked at
-_MOVING = (
-    *("Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GlobalMaxPool", "Identity", "Max", "MaxPool"),
-    *("Min", "Pad", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose"),
-    *("Unsqueeze", "Where"),
-)
-"""Operations that mean the same for integers as for what they stand for. Interpolating Resize rounds."""
-TURNING = ("Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
-"""Those whose results have all that is in their first input."""
 
 
 def in_float(model: Model) -> tuple[Model, dict[str, Range], bool]:
@@ -83,6 +63,7 @@ class _Walk:
         self._grids: dict[str, tuple[str, str]] = {}
         self.ranges: dict[str, Range] = {}
         self._wide: dict[str, Range] = {}  # of integers of 16 bits
+        self._zeros: dict[str, str] = {}  # zero points of integers of which the file says the type alone
         self._ends: dict[str, tuple[float, float]] = {}
         self._stand_for: dict[str, str] = {}  # what DequantizeLinear makes of constants
         self._tables: set[str] = set()  # results of Gather that are float now, though nothing rounds them
@@ -147,7 +128,7 @@ class _Walk:
 
     def _moves(self, node: Node) -> bool:
         """Whether a node does with floats what it does with integers, and makes no result of the model."""
-        if node.is_own or node.op not in _MOVING or _domain(node):
+        if node.is_own or node.op not in MOVING or _domain(node):
             return False
         moved = [name for name in node.inputs if name in self._grids]
         if any(not self.stands_for(name, *self._grids[moved[0]]) for name in moved):
@@ -176,8 +157,7 @@ class _Walk:
         made = node.outputs[:1] if node.op == "MaxPool" else node.outputs  # its others are positions
         for name in filter(None, made):
             self.now_float(name, scale, zero)
-            if source in self.ranges:
-                self.ranges.setdefault(name, self.ranges[source])
+            self.same(source, name)
         return replace(node, inputs=tuple(inputs), proto=None)
 
     def _in_integers_again(self, node: Node) -> Node:
@@ -237,20 +217,30 @@ class _Walk:
         return made
 
     def cut(self, title: str, source: str, made: str, node: Node | None = None) -> Node:
-        """What integers that end at 0, or at whole numbers, do to a tensor, which `node` makes, or whatever
-        makes it in the model."""
+        """What integers that end at 0, at whole numbers, or before those that others make of a tensor, do to
+        it; `node` makes it, or whatever does in the model."""
         node = node or self._makers.get(source)
-        known = self.ends(made)
-        if known is None or node is None:
+        known, ends = self.ends(made), self._narrower(source, made)
+        if known is None or (node is None and ends is None):
             return Node("Identity", "", title, (source,), (made,))
-        least, most = self._within(node)
-        ends = self._clip(made)
+        least, most = _NOTHING_KNOWN if node is None else self._within(node)
+        ends = ends or self._clip(made)
         near = _WHOLE * (known.high - known.low)  # constants have been rounded, too
         if ends is not None and (least < ends[0] - near or most > ends[1] + near):
             names = (self.add(f"{made}:end", np.array(end, np.float32)) for end in ends)
             return Node("Clip", "", title, (source, *names), (made,))
         cuts = known.low >= 0 and least < -near
         return Node("Relu" if cuts else "Identity", "", title, (source,), (made,))
+
+    def _narrower(self, source: str, made: str) -> tuple[float, float] | None:
+        """The ends of integers that a tensor goes beyond by more than one of its own steps, because others
+        read it with a wider range."""
+        whole, own = self.ends(source), self.ends(made)
+        if whole is None or own is None:
+            return None
+        step = whole.threshold / np.iinfo(np.int8).max
+        beyond = whole.low < own.low - step or whole.high > own.high + step
+        return (own.low, own.high) if beyond else None
 
     def _clip(self, made: str) -> tuple[int, int] | None:
         """Whole numbers at which a range ends. A quantiser that has them keeps their distance, and moves both
@@ -267,7 +257,7 @@ class _Walk:
         """Between what the results of a node lie, as far as it is known; cubic Resize goes further."""
         if (op := node.op.removeprefix("QLinear")) in WITHIN:
             return WITHIN[op]
-        if node.op in _KEEPING and node.attributes.get("mode") != "cubic":
+        if node.op in KEEPING and node.attributes.get("mode") != "cubic":
             joined = {"Concat": node.inputs, "Where": node.inputs[1:]}.get(node.op, node.inputs[:1])
             inputs = [self._ends_of(name) for name in joined]
             return min(low for low, _ in inputs), max(high for _, high in inputs)
@@ -289,7 +279,7 @@ class _Walk:
 
     def _stays_positive(self, node: Node) -> bool:
         """Whether an operation makes nothing below 0 of what is not, and gets nothing else."""
-        return node.op in _POSITIVE and all(self._ends_of(name)[0] >= 0 for name in node.inputs if name)
+        return node.op in POSITIVE and all(self._ends_of(name)[0] >= 0 for name in node.inputs if name)
 
     def _ends_of(self, name: str) -> tuple[float, float]:
         """Between what a tensor of the model lies, and is cut to."""
@@ -350,9 +340,32 @@ class _Walk:
         found = self._range(scale, zero)
         if found is None:
             return False
-        wide = bool(zero) and self._constants[zero].dtype in _WIDE
-        (self._wide if wide else self.ranges).update(dict.fromkeys(names, found))
+        (self._wide if self._is_wide(zero) else self.ranges).update(dict.fromkeys(names, found))
         return True
+
+    def _is_wide(self, zero: str) -> bool:
+        """Whether integers with this zero point have 16 bits."""
+        return bool(zero) and self._constants[zero].dtype in _WIDE
+
+    def read(self, source: str, made: str) -> None:
+        """Note the range of a tensor that QuantizeLinear nodes read, if nothing before says one: what all of
+        theirs hold, in whichever order they come. Where something does, what one of them makes goes no
+        further."""
+        known, own = self.ends(source), self.ends(made)
+        if known is not None and own is not None:
+            low, high = max(known.low, own.low), min(known.high, own.high)
+            if low < high:
+                (self._wide if made in self._wide else self.ranges)[made] = Range.between(low, high)
+            return
+        found: list[tuple[Range, bool]] = []
+        for node in self._model.consumers.get(source, ()):
+            if node.op == "QuantizeLinear" and not node.is_own and node.inputs[0] == source:
+                zero = self.whole_zero(node)
+                one = self._range(node.inputs[1], zero)
+                found += [] if one is None else [(one, self._is_wide(zero))]
+        if found:
+            ranges = self._wide if all(wide for _, wide in found) else self.ranges
+            ranges[source] = reduce(Range.joined, (one for one, _ in found))
 
     def same(self, name: str, made: str) -> None:
         """A tensor has the range of another, which may be narrower than its scale says."""
@@ -368,7 +381,11 @@ class _Walk:
         """The zero point of what a QuantizeLinear makes; where its type alone is said, one of that type."""
         if _at(node, 2) or node.attributes.get("output_dtype", 0) not in _CODES:
             return _at(node, 2)
-        return self.add(f"{node.outputs[0]}:zero", np.zeros((), _CODES[node.attributes["output_dtype"]]))
+        made = node.outputs[0]
+        if made not in self._zeros:
+            kind = _CODES[node.attributes["output_dtype"]]
+            self._zeros[made] = self.add(f"{made}:zero", np.zeros((), kind))
+        return self._zeros[made]
 
     def _range(self, scale: str, zero: str) -> Range | None:
         steps = self._constants.get(scale)
@@ -392,7 +409,7 @@ class _Walk:
         """The float tensor that an operand of a node in integers stands for, None for one that is neither
         float by now nor a constant; axis: along which a constant has scales for each channel."""
         if name in self._grids:
-            return name if self.stands_for(name, scale, zero) and self.seen(scale, zero, name) else None
+            return name if self.stands_for(name, scale, zero) and self._range(scale, zero) else None
         integers, steps = self.constant(name), self.constant(scale)
         zeros = self.constant(zero) if zero else np.zeros((), np.int32)
         if integers is None or steps is None or zeros is None:
@@ -460,8 +477,9 @@ def _quantize(walk: _Walk, node: Node) -> list[Node] | None:
     if walk.constant(source) is not None:
         return None
     zero = walk.whole_zero(node)
-    if not walk.seen(node.inputs[1], zero, source, made):
+    if not walk.seen(node.inputs[1], zero, made):
         return None
+    walk.read(source, made)
     if walk.is_result(made) or not walk.is_float(source):
         return None
     walk.now_float(made, node.inputs[1], zero)
