@@ -128,3 +128,6 @@ def test_a_net_of_nothing_has_no_scales(toolkit: Toolkit) -> None:
     graph = build(from_proto(_model(1, "weights")), "net", toolkit=toolkit, integers=False).graph
     with pytest.raises(UsageError, match="nothing but zeros"):
         calibrate(graph, [{"x": np.zeros_like(X)}])
+    large = np.full_like(X, 1e38)
+    with pytest.raises(UsageError, match=r"zeros, NaN or infinities, or numbers of 1e\+30 and more \(x, "):
+        calibrate(graph, [{"x": large}])

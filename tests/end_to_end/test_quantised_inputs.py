@@ -201,7 +201,7 @@ def test_a_scale_for_each_reader(source: str, tops: tuple[float, float], toolkit
     net = Net()
     inner = net.conv("x", 4.0, 3) if source == "a convolution" else "x"
     read = CHANNELS if source == "a convolution" else 3
-    made = [net.quantised(net.conv(inner, top, read), top * 1.5) for top in tops]
+    made = [net.quantised(net.conv(inner, top, read), 6.0) for top in tops]
     proto = net.model(made[0])
     proto.graph.output.append(helper.make_tensor_value_info(made[1], 1, None))
     assert min(agreements(proto, toolkit)) > 27

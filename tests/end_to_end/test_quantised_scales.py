@@ -127,6 +127,27 @@ def test_a_channel_of_weights_may_hold_nothing(toolkit: Toolkit) -> None:
     assert compared(want, got).sqnr > 30
 
 
+def test_weights_of_one_number_may_hold_nothing(toolkit: Toolkit) -> None:
+    """They are a channel, too."""
+    constants: dict[str, Any] = {
+        "w": np.full((1, 1, 1, 1), 3, np.int8), "s": np.float32(0), "b": np.float32([0.5]),
+        "ys": np.float32(0.01), "yz": np.int8(0),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["v"]),
+        helper.make_node("Conv", ["x", "v", "b"], ["c"]),
+        helper.make_node("QuantizeLinear", ["c", "ys", "yz"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "ys", "yz"], ["y"]),
+    ]
+    tensors = [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()]
+    x, y = (helper.make_tensor_value_info(name, 1, [1, 1, SIZE, SIZE]) for name in "xy")
+    graph = helper.make_graph(nodes, "one", [x], [y], tensors)
+    made = Graph.from_onnx(helper.make_model(graph, ir_version=8), toolkit=toolkit)
+    made.compile()
+    given = np.ones((1, 1, SIZE, SIZE), np.float32)
+    np.testing.assert_allclose(made.run({"x": given})[0], 0.5, atol=0.01)
+
+
 def test_what_is_not_kept_is_said(toolkit: Toolkit, tmp_path: Path) -> None:
     """Scales of channels that become one, zero points of weights, uneven ranges: in sum in the
     log, one by one in the report. Files whose integers are kept have no such line."""

@@ -101,7 +101,7 @@ class _Walk:
             if scale is None or scale.dtype.kind != "f" or (linear and at != 1):
                 continue
             data = self.constant(node.inputs[at - 1]) if at else None
-            weights = data is not None and data.size > 1 and node.op != "QuantizeLinear"
+            weights = data is not None and data.ndim > 0 and node.op != "QuantizeLinear"
             wrong = scale[~np.isfinite(scale) | ((scale <= 0) & (not weights))]
             if wrong.size:
                 raise ModelError(

@@ -12,7 +12,8 @@ from firmware_sim.errors import UsageError
 from user_layers.graph import GraphBuilder
 from user_layers.quantize.attended import Attended
 from user_layers.quantize.observe import Observer
-from user_layers.quantize.table import Table
+from user_layers.quantize.report import some
+from user_layers.quantize.table import MOST, Table
 from user_layers.quantize.thresholds import Statistics, method_of
 
 _ATTENDED = 4  # runs whose attention is looked at
@@ -28,9 +29,9 @@ def calibrate(
 
     inputs: arrays by the names of the net's inputs, one mapping for each run. method: "minmax", "percentile"
     (99.99), "mse" or "entropy". step: gets the number of runs that are done. Tensors that hold nothing but
-    zeros are left out: they have no scale. The table's `about` names those that held NaN or infinities, which
-    count for nothing. Errors: UsageError without inputs, or where all tensors are left out; those of
-    compiling and running.
+    zeros, or numbers too large for one, are left out: they have no scale. The table's `about` names those
+    that held NaN or infinities, which count for nothing. Errors: UsageError without inputs, or where all
+    tensors are left out; those of compiling and running.
     """
     chosen = method_of(method)
     seen: dict[str, Statistics] = {}
@@ -55,8 +56,10 @@ def calibrate(
     ranges = {name: one.range(chosen) for name, one in seen.items()}
     found = {name: one for name, one in ranges.items() if one is not None}
     if not found:
+        large = [name for name, one in seen.items() if one.too_large]
+        beyond = f", or numbers of {MOST:g} and more ({some(large)})" if large else ""
         raise UsageError(
-            "all tensors held nothing but zeros, NaN or infinities",
+            f"all tensors held nothing but zeros, NaN or infinities{beyond}",
             hint="give data like what the net is for",
         )
     for name, kept in attended.kept().items():

@@ -74,13 +74,19 @@ class Statistics:
         self.histogram = np.concatenate([joined, np.zeros(_BINS // 2)])
 
     def range(self, method: Method) -> Range | None:
-        """What the table says; None where nothing but zeros (or no number) was seen, or what is as little."""
-        if not LEAST < self.limit < MOST:
+        """What the table says; None where nothing but zeros (or no number) was seen, what is as little, or
+        what is too large."""
+        if self.too_large or not self.limit > LEAST:
             return None
         largest = max(-self.low, self.high)
         threshold = max(min(method(self.histogram, self.limit, self.low < 0), largest), LEAST)
         mean = () if self.sums is None or self.places == 0 else tuple(self.sums / self.places)
         return Range(self.low, self.high, threshold, self.squares / self.count, mean, self._peaks())
+
+    @property
+    def too_large(self) -> bool:
+        """Whether there were finite numbers of which single precision has no steps."""
+        return self.limit >= MOST
 
     def _peaks(self) -> tuple[float, ...]:
         """The largest magnitude of each channel; of few values what it would be of more, were they normal:
