@@ -233,3 +233,30 @@ def test_fewer_bits_stay_those_where_integers_are_read(toolkit: Toolkit) -> None
     proto = net.model(net.op("DequantizeLinear", made, scale, zero))
     found = build(from_proto(proto), "net", toolkit=toolkit).quantised
     assert found is not None and found.table.ranges[few].high == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("given", [1, 10])
+def test_half_floats(given: int, toolkit: Toolkit) -> None:
+    """A scale in float16, behind a Cast or of an input that is float16 itself, is that of what is cast."""
+    net = Net()
+    half = net.op("Cast", "x", to=10) if given == 1 else "x"
+    step, zero = net.constant(np.float16(4 / 127)), net.constant(np.int8(0))
+
+    def rounded(name: str) -> str:
+        return net.op("DequantizeLinear", net.op("QuantizeLinear", name, step, zero), step, zero)
+
+    weights = net.constant((net.rng.standard_normal((CHANNELS, 3, 3, 3)) / 5).astype(np.float16))
+    made = rounded(net.op("Conv", rounded(half), weights, pads=[1] * 4))
+    proto = net.model(net.op("Cast", made, to=1))
+    proto.opset_import[0].version = 19
+    proto.ir_version = 9
+    proto.graph.input[0].type.tensor_type.elem_type = given
+    done = build(from_proto(proto), "net", toolkit=toolkit).quantised
+    assert done is not None
+    assert done.share == 1 and all(row.reason is None for row in done.rows if row.op != "TPU_CAST")
+    x = np.random.default_rng(1).standard_normal((1, 3, SIZE, SIZE)).astype(np.float32)
+    kind = np.float32 if given == 1 else np.float16
+    (want,) = open_session(proto.SerializeToString()).run(None, {"x": x.astype(kind)})
+    made_net = Graph.from_onnx(proto, toolkit=toolkit)
+    made_net.compile()
+    assert compared(want, made_net.run({"x": x.astype(kind)})[0]).sqnr > 30

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
 
 from user_layers.onnx.kinds import TURNING, WITHIN
 from user_layers.onnx.model import Model, Node
@@ -32,6 +34,7 @@ def implied_ranges(model: Model, ranges: Mapping[str, Range]) -> dict[str, Range
     found = dict(ranges)
     if not found:
         return found
+    model = replace(model, nodes=tuple(_passing(model, node) for node in model.nodes))
     for node in model.nodes:
         known = found.get(node.inputs[0]) if node.inputs and len(node.makes) == 1 else None
         if known is None or not node.is_plain or node.outputs[0] in found or node.op not in _FORTH:
@@ -56,7 +59,19 @@ def implied_ranges(model: Model, ranges: Mapping[str, Range]) -> dict[str, Range
                     reader.op in TURNING and reader.outputs[0] in found for reader in readers
                 ):
                     found[name] = Range.between(low, high)
+    for name in (value.name for value in model.inputs if value.is_float):
+        readers = model.consumers.get(name, ())
+        made = [found.get(node.outputs[0]) if node.is_a("Identity") else None for node in readers]
+        behind = [one for one in made if one is not None]
+        if behind and len(behind) == len(made) and name not in model.results and name not in found:
+            found[name] = reduce(Range.joined, behind)
     return found
+
+
+def _passing(model: Model, node: Node) -> Node:
+    """A Cast between types of floats as the Identity that it is for ranges, any other node as it is."""
+    floats = node.is_a("Cast") and all(model.value(name).is_float for name in (node.inputs[0], *node.makes))
+    return replace(node, op="Identity") if floats else node
 
 
 def _real(model: Model, name: str, one: Range) -> Ends:

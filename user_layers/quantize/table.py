@@ -24,7 +24,7 @@ _ROUNDED = 1.001  # times the largest value, that means of a table's digits may 
 _VENDORS_ERROR = 1e-5  # that seven decimals may make of a number
 _FAR = 2.0**10  # thresholds are not so many times larger or smaller than the largest value
 _OPERATION = re.compile(r"(.+)_[A-Z][A-Za-z0-9]*(|_relu)")  # what the vendor's tables write behind a tensor
-_CUT_OUT = re.compile(r"(:part\d+|:picked|:rows|:tokens|:channels|:squares|:exchanged|:sum)+$")
+_CUT_OUT = re.compile(r"(:part\d+|:picked|:rows|:tokens|:channels|:squares|:exchanged|:sum|:float32)+$")
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class Table:
     def for_tensors(self, names: Collection[str]) -> Table:
         """The same for a graph with these tensors: names of the vendor's tables are read as those of the
         tensors. What passes cut out of one, TENSOR:part0 or TENSOR:picked, or see in other dimensions or
-        another order (TENSOR:rows, :tokens, :channels, :squares, :exchanged, :sum), has its range. Names
-        that no tensor has stay, and matter to nobody."""
+        another order (TENSOR:rows, :tokens, :channels, :squares, :exchanged, :sum) or in float32
+        (TENSOR:float32 of a half one), has its range. Names that no tensor has stay, and matter to nobody."""
         found = dict(self.ranges)
         known = {*names, *(_CUT_OUT.sub("", name) for name in names)}
         for name in self.ranges if self.vendors else ():
