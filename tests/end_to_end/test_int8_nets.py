@@ -65,6 +65,36 @@ def table_of(graph: Graph) -> Table:
     return calibrate(graph, ({"x": data[i : i + 2]} for i in range(0, 6, 2)))
 
 
+@pytest.mark.parametrize(("last", "integers"), [("InstanceNormalization", False), ("Conv", True)])
+def test_a_constant_beside_fp32(last: str, integers: bool, toolkit: Toolkit) -> None:
+    """A sum with a constant is in 8 bits where a product reads it, and else what it reads is: in steps of the
+    sum nothing would be left of what is added to."""
+    rng = np.random.default_rng(0)
+    constants = {"k": np.float32(100), "one": np.ones(16, np.float32), "zero": np.zeros(16, np.float32)}
+    constants["w"] = (rng.standard_normal((16, 16, 1, 1)) / 4).astype(np.float32)
+    inputs = ["a", "one", "zero"] if last == "InstanceNormalization" else ["a", "w"]
+    nodes = [
+        helper.make_node("Sigmoid", ["x"], ["s"]),
+        helper.make_node("Add", ["s", "k"], ["a"], name="sum"),
+        helper.make_node(last, inputs, ["n"]),
+        helper.make_node("Conv", ["n", "w"], ["y"]),
+    ]
+    tensors = [numpy_helper.from_array(np.asarray(one), name) for name, one in constants.items()]
+    x, y = (helper.make_tensor_value_info(name, 1, [1, 16, 8, 8]) for name in "xy")
+    graph = Graph.from_onnx(
+        helper.make_model(helper.make_graph(nodes, "g", [x], [y], tensors), ir_version=8), toolkit=toolkit
+    )
+    given = {"x": rng.standard_normal((1, 16, 8, 8)).astype(np.float32)}
+    done = quantise(graph, calibrate(graph, [given]))
+    (found,) = (row.reason for row in done.rows if row.layer == "sum")
+    assert found == (None if integers else "its input is not in 8 bits")
+    if not integers:
+        graph.compile()
+        (want,) = graph.run(given)
+        done.graph.compile()
+        assert compared(want, done.graph.run(given)[0]).sqnr > 30
+
+
 def test_a_net_in_integers(toolkit: Toolkit) -> None:
     """Everything but the conversions is in 8 bits, near to the float net, in groups and alone."""
     graph = Graph.from_onnx(convolutions(), toolkit=toolkit)

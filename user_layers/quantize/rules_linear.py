@@ -11,7 +11,7 @@ import numpy as np
 
 from firmware_sim.chip import NPU_NUM
 from firmware_sim.isa.layout import CHANNELS_MAX, WINDOW_STEP_MAX
-from user_layers.quantize.rewrite import Rewriting, rule
+from user_layers.quantize.rewrite import RULES, Rewriting, rule
 from user_layers.quantize.scales import F64, Step, Weights, quantised_weights
 from user_layers.quantize.sites import Site, constant
 
@@ -24,6 +24,7 @@ _WINDOW = (
 )
 POINT = dict.fromkeys(_WINDOW[:6], 1) | dict.fromkeys(_WINDOW[6:], 0)
 """The window of a convolution with one tap."""
+_PRODUCTS = ("TPU_CONV", "TPU_DECONV", "TPU_MATMUL")
 
 
 @rule("TPU_CONV")
@@ -40,6 +41,8 @@ def convolution(state: Rewriting, site: Site) -> str | None:
 @rule("TPU_SCALE_SHIFT")
 def scale_shift(state: Rewriting, site: Site) -> str | None:
     """A factor and a summand for each channel: a depthwise convolution with one tap."""
+    if not state.is_bytes(site.node.inputs[0]) and not _becomes_integers(state, site.output):
+        return "its input is not in 8 bits"
     shape = state.info(site.node.inputs[0]).shape
     if len(shape) not in (3, 4) or site.values["axis"] % len(shape) != 1:
         return "channels are not the second dimension"
@@ -48,6 +51,24 @@ def scale_shift(state: Rewriting, site: Site) -> str | None:
         return "factors that are computed" if factors is None else "one channel"
     site = replace(site, relu=site.relu or bool(site.values["relu"]))
     return linear(state, site, shape[1], POINT, shape, factors.reshape(-1, 1, 1, 1))
+
+
+def _becomes_integers(state: Rewriting, name: str) -> bool:
+    """Whether products read a tensor, or what other 8-bit layers make of it, or the net gives it in integers:
+    sooner is faster then."""
+    seen, left = set[str](), [name]
+    while left:
+        one = left.pop()
+        if state.options.quant_output and one in state.net.outputs:
+            return True
+        for node in (state.net.nodes[at] for at in state.net.consumers[one]):
+            if node.cpu is not None or node.op.op not in RULES or state.stays(node):
+                continue
+            if node.op.op in _PRODUCTS:
+                return True
+            left += [made for made in node.outputs if made not in seen]
+            seen.update(node.outputs)
+    return False
 
 
 def too_wide(values: Mapping[str, Any]) -> str | None:
