@@ -72,7 +72,7 @@ def both(model: onnx.ModelProto, toolkit: Toolkit) -> tuple[Array, Array, Graph]
     return want, made.run({"x": x})[0], made
 
 
-@pytest.mark.parametrize("high", [6.0, 1.0, 2.0])
+@pytest.mark.parametrize("high", [6.0, 1.0, 2.0, 6.3])
 @pytest.mark.parametrize("zero", [np.uint8(0), np.int8(-128)])
 def test_a_clip_that_is_left_to_the_integers(toolkit: Toolkit, high: float, zero: Any) -> None:
     """onnxruntime's quantiser removes ReLU6 where a scale says the same; each convolution cuts by itself."""
@@ -84,9 +84,20 @@ def test_a_clip_that_is_left_to_the_integers(toolkit: Toolkit, high: float, zero
     assert len(made.nodes) <= 6  # to integers, three convolutions, back, and the output
 
 
+@pytest.mark.parametrize(("zero", "high"), [(np.uint8(102), 2.5), (np.int8(-43), 3.0), (np.int8(0), 2.0)])
+def test_a_clip_on_both_sides_of_0(toolkit: Toolkit, zero: Any, high: float) -> None:
+    """From -1 to 1.5, to 2 and to 1: the integers' ends are within half a step of these."""
+    want, got, made = both(qdq(zero, high), toolkit)
+    low, step = float(want.min()), high / 255
+    cut = np.count_nonzero((want < low + step / 2) | (want > low + high - step * 1.5)) / want.size
+    assert cut > 0.01 and low == pytest.approx(-1, abs=step)
+    assert compared(want, got).sqnr > 26 and float(got.min()) == pytest.approx(-1, abs=2 * step)
+    assert [n.op.short for n in made.nodes].count("CONV_INT8") == 3
+
+
 def test_other_ends_are_what_was_seen(toolkit: Toolkit) -> None:
     """Steps may be larger there, so that the weights have all their bits."""
-    for high, clips in ((6.3, 0), (6.0, 3)):
+    for high, clips in ((6.2847, 0), (6.3, 3), (0.25, 3), (6.0, 3), (60.25, 0)):
         built = build(from_proto(qdq(high=high)), "net", toolkit=toolkit, integers=False)
         assert [node.op for node in built.model.nodes].count("Clip") == clips
         assert built.graph.nodes

@@ -4,8 +4,8 @@ QuantizeLinear and DequantizeLinear between layers become nothing, QLinearConv a
 that they stand for; the layers become 8-bit ones again from the ranges, on the grids that the chip has.
 Weights are what the integers of the file stand for. Zero points other than 0 say that a range is not
 symmetric: the chip has none, so its larger side counts. Where a range begins at 0, the model's integers cut
-what is below; a Relu does that here. A range that begins and ends at whole numbers is that of a Clip (ReLU6,
-or from -1 to 1) which was left out because the integers cut: it comes back. Other ends are the largest values
+what is below; a Relu does that here. A range whose ends have at most two places is that of a Clip (ReLU6, or
+from -1 to 1.5) which was left out because the integers cut: it comes back. Other ends are the largest values
 that were seen, and cutting there would only cost steps.
 """
 
@@ -29,7 +29,8 @@ _MICROSOFT = "com.microsoft"
 _FLOAT = np.dtype(np.float32)
 _INTEGERS = (np.dtype(np.int8), np.dtype(np.uint8))
 _WHOLE = 1e-6  # of a number: how far its 255th part in single precision may take it
-_WIDEST = 1024.0  # a range that ends at whole numbers: large numbers in single precision are all whole
+_PARTS = (1, 10, 100)  # of 1: numbers at which clips end are written with up to two places
+_WIDEST = 1024  # of such parts: large numbers in single precision are all whole
 _WIDE = (np.dtype(np.int16), np.dtype(np.uint16))
 _CODES: Mapping[int, np.dtype[Any]] = dict(zip((3, 2, 5, 4), (*_INTEGERS, *_WIDE), strict=True))
 """By TensorProto's numbers."""
@@ -217,7 +218,7 @@ class _Walk:
         return made
 
     def cut(self, title: str, source: str, made: str, node: Node | None = None) -> Node:
-        """What integers that end at 0, at whole numbers, or before those that others make of a tensor, do to
+        """What integers that end at 0, at short numbers, or before those that others make of a tensor, do to
         it; `node` makes it, or whatever does in the model."""
         node = node or self._makers.get(source)
         known, ends = self.ends(made), self._narrower(source, made)
@@ -242,16 +243,19 @@ class _Walk:
         beyond = whole.low < own.low - step or whole.high > own.high + step
         return (own.low, own.high) if beyond else None
 
-    def _clip(self, made: str) -> tuple[int, int] | None:
-        """Whole numbers at which a range ends. A quantiser that has them keeps their distance, and moves both
-        by the rounding of the zero point."""
+    def _clip(self, made: str) -> tuple[float, float] | None:
+        """Short decimal numbers at which a range ends. A quantiser that has them keeps their distance, and
+        moves both by the rounding of the zero point."""
         scale, zero = self._grids[made]
         step, point = (float(self._numbers(name)[0]) for name in (scale, zero))
         ends = np.iinfo(self._integer(zero))
         low, width = (ends.min - point) * step, (ends.max - ends.min) * step
-        if width > _WIDEST or abs(width - round(width)) > _WHOLE * width or abs(low - round(low)) > step:
-            return None
-        return round(low), round(low) + round(width)
+        for parts in _PARTS:
+            least, wide = round(low * parts), round(width * parts)
+            near = abs(width * parts - wide) <= _WHOLE * wide and abs(low * parts - least) <= step * parts
+            if wide <= _WIDEST and near:
+                return least / parts, (least + wide) / parts
+        return None
 
     def _within(self, node: Node) -> tuple[float, float]:
         """Between what the results of a node lie, as far as it is known; cubic Resize goes further."""
