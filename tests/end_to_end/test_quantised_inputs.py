@@ -260,3 +260,20 @@ def test_half_floats(given: int, toolkit: Toolkit) -> None:
     made_net = Graph.from_onnx(proto, toolkit=toolkit)
     made_net.compile()
     assert compared(want, made_net.run({"x": x.astype(kind)})[0]).sqnr > 30
+
+
+@pytest.mark.parametrize("point", [0, -20])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_relu_of_integers(shared: bool, point: int, toolkit: Toolkit) -> None:
+    """It cuts what stands for less than the integer 0, and only for those who read it."""
+    net = Net()
+    pair = net.constant(np.float32(4 / 127)), net.constant(np.int8(point))
+    whole = net.op("QuantizeLinear", net.conv("x", 4.0, 3), *pair)
+    cut = net.op("DequantizeLinear", net.op("Relu", whole), *pair)
+    other = net.op("DequantizeLinear", whole, *pair) if shared else ""
+    proto = net.model(net.quantised(net.conv(cut, 4.0), 4.0))
+    if shared:
+        proto.graph.output.append(helper.make_tensor_value_info(other, 1, None))
+    built = build(from_proto(proto), "net", toolkit=toolkit)
+    assert not built.on_cpu and built.quantised is not None and built.quantised.share == 1
+    assert min(agreements(proto, toolkit)) > 27

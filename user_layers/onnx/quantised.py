@@ -94,7 +94,7 @@ class _Walk:
     def _check_scales(self, node: Node) -> None:
         """Errors: ModelError for a scale that is not finite, or not above 0; a channel of constant weights
         may have 0 or less."""
-        if node.op == "Clip":
+        if node.op in ("Clip", "Relu"):
             return
         linear = node.op in ("QuantizeLinear", "DequantizeLinear")
         for at, name in enumerate(node.inputs):
@@ -187,11 +187,13 @@ class _Walk:
         self._values[name] = Value(name, self._model.value(name).shape, _FLOAT)
 
     def narrowed(self, node: Node, source: str, made: str) -> list[Node] | None:
-        """A Clip of integers at constant ends, on the floats that they stand for."""
+        """A Clip of integers at constant ends, or a Relu, on the floats that they stand for."""
         if source not in self._grids:
             return None
         scale, zero = self._grids[source]
         known, limits = self.ends(source), [self.constant(_at(node, at)) for at in (1, 2)]
+        if node.op == "Relu":
+            limits = [np.array(0), np.array(np.iinfo(self._integer(zero)).max)]
         step, point = self._numbers(scale), self._numbers(zero)
         if known is None or any(one is None or one.size != 1 for one in (*limits, step, point)):
             return None
@@ -202,12 +204,20 @@ class _Walk:
         self.now_float(made, scale, zero)
         narrow = Range.between(low, high)
         ranges = self._wide if source in self._wide else self.ranges
-        ranges[source] = ranges[made] = narrow
-        maker = self._makers.get(source)
-        if maker is not None and maker.op == "QuantizeLinear" and self._model.only_reader(maker.inputs[0]):
-            ranges[maker.inputs[0]] = narrow
+        ranges[made] = narrow
+        if self._model.only_reader(source) is not None:  # what others read is not cut
+            ranges[source] = narrow
+            maker = self._makers.get(source)
+            if (
+                maker is not None
+                and maker.op == "QuantizeLinear"
+                and self._model.only_reader(maker.inputs[0])
+            ):
+                ranges[maker.inputs[0]] = narrow
         if low <= known.low and high >= known.high:
             return [Node("Identity", "", node.name, (source,), (made,))]
+        if low == 0 and high >= known.high:
+            return [Node("Relu", "", node.name, (source,), (made,))]
         ends = (self.add(f"{made}:end", np.array(end, np.float32)) for end in (low, high))
         return [Node("Clip", "", node.name, (source, *ends), (made,))]
 
@@ -511,6 +521,7 @@ def _dequantize(walk: _Walk, node: Node) -> list[Node] | None:
 
 
 @_rule("", "Clip")
+@_rule("", "Relu")
 def _clip_integers(walk: _Walk, node: Node) -> list[Node] | None:
     """Fewer bits than 8 (or no -128), between QuantizeLinear and DequantizeLinear: a narrower range."""
     source, made = node.inputs[0], node.outputs[0]
