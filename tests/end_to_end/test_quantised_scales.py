@@ -249,8 +249,8 @@ def test_what_cannot_be_beyond_is_not_cut(toolkit: Toolkit) -> None:
         "xs": (8, 128),
         "es": (2, 128),
         "as": (2, 0),
-        "ms": (16, 8),
-        "ys": (8, 8),
+        "ms": (16.0321, 8),
+        "ys": (8.0173, 8),
     }
     constants: dict[str, Any] = {"root": np.float32(2**0.5), "one": np.uint8(255), "half": np.uint8(255)}
     constants |= {"ones": np.float32(1 / 255), "halfs": np.float32(0.5 / 255), "zero": np.uint8(0)}
