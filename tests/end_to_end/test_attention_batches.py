@@ -183,6 +183,18 @@ def test_what_is_no_token_alone_stays(toolkit: Toolkit) -> None:
             np.testing.assert_array_equal(got, want)
 
 
+def test_what_is_put_in_order_for_each_attention_is_not_tried(toolkit: Toolkit) -> None:
+    """As windows are, whose tokens are moved between two of them."""
+    net = Net(toolkit, (4, 64, 64))
+    assert (one := as_one(net.done(two_layers(net, 64)))) is not None and one.is_long
+    net = Net(toolkit, (4, 64, 64))
+    done = net.done(net.layer("TPU_SOFTMAX", [block(net, 64)], {"axis": 1}))
+    assert (one := as_one(done)) is not None and not one.is_long
+    log: list[str] = []
+    done.graph.compile(log=log.append)
+    assert not any("each batch" in line for line in log)
+
+
 @pytest.mark.parametrize("shape", [(1, 70, 64), (4, 3, 64), (40, 130, 64)])
 def test_what_stays(toolkit: Toolkit, shape: tuple[int, ...]) -> None:
     """One batch; fewer tokens than strips; more than a tensor has channels."""

@@ -47,44 +47,56 @@ class Way:
 
 @dataclass
 class OneBatch(Generic[G]):
-    """graph: the one with tokens of one batch. read: what is read of them as batches, by its name; made: what
-    of batches becomes a part of them."""
+    """graph: the one with tokens of one batch. attended: what attention of several batches reads and makes,
+    by its layer. read: what is read of tokens as batches, by its name; made: what of batches becomes a part
+    of them."""
 
     graph: G
-    batches: int = 1
+    attended: Mapping[str, Sequence[str]] = field(default_factory=dict)
     read: dict[str, Way] = field(default_factory=dict)
     made: dict[str, Way] = field(default_factory=dict)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether tokens stay one batch's from one attention to the next: to put them in order, and back,
+        takes about as long as one saves."""
+        attention = {name for names in self.attended.values() for name in names}
+        others = [name for name in (*self.read, *self.made) if name not in attention]
+        return len(others) <= len(self.attended)
 
 
 def as_one_batch(graph: G, net: Net) -> OneBatch[G] | None:
     """The graph with such tokens around attention in 8 bits; None where there is none of several batches.
     Inputs, outputs and all results are the same. net: what `resolve` says of it."""
     nodes = needed_nodes(graph, net)
-    seeds = _attended(graph, net, nodes)
-    batches = {net.tensors[name].shape[0] for name in seeds}
-    if len(batches) != 1 or batches == {1}:
-        return None
-    (count,) = batches
-    looking = _Looking(graph, net, nodes, count)
-    members = looking.members(seeds)
+    looking = _Looking(graph, net, nodes)
+    attended = _attended(graph, net, nodes)
+    members = looking.members([name for names in attended.values() for name in names])
     if not members:
         return None
-    writing = _Writing(graph, looking, members)
+    writing = _Writing(graph, looking, members, attended)
     writing.write(nodes)
     return writing.one
 
 
-def _attended(graph: GraphBuilder, net: Net, nodes: Sequence[LayerNode]) -> list[str]:
-    """What attention in 8 bits reads and makes."""
-    found: list[str] = []
+def _attended(graph: GraphBuilder, net: Net, nodes: Sequence[LayerNode]) -> dict[str, list[str]]:
+    """What attention in 8 bits of several batches reads and makes, by its layer."""
+    found: dict[str, list[str]] = {}
     for node in nodes:
         if not is_a(node, ATTENTION):
             continue
         values = graph.toolkit.param_values(node.op, node.param)
         names = [*node.inputs[:3], *node.outputs]
-        if values["unit"] > 0 and not values["apart"] and all(_rank(net, name) == _RANK for name in names):
-            found += [name for name in names if net.tensors[name].data is None]
+        if net.tensors[names[0]].shape[0] == 1 or any(_rank(net, name) != _RANK for name in names):
+            continue
+        if values["unit"] > 0 and not values["apart"]:
+            found[node.name] = [name for name in names if net.tensors[name].data is None]
     return found
+
+
+def _rows_of(tokens: int) -> int:
+    """Of a batch in a strip."""
+    return -(-tokens // _SLOTS)
 
 
 def _rank(net: Net, name: str) -> int:
@@ -92,19 +104,15 @@ def _rank(net: Net, name: str) -> int:
 
 
 class _Looking:
-    """A net of so many batches, and which layers of it work on each token alone."""
+    """A net, and which layers of it work on each token alone."""
 
-    def __init__(self, graph: GraphBuilder, net: Net, nodes: Sequence[LayerNode], batches: int) -> None:
-        self.graph, self.net, self.nodes, self.batches = graph, net, nodes, batches
+    def __init__(self, graph: GraphBuilder, net: Net, nodes: Sequence[LayerNode]) -> None:
+        self.graph, self.net, self.nodes = graph, net, nodes
         self.maker = {name: k for k, node in enumerate(nodes) for name in node.outputs}
         self.touching: dict[str, set[int]] = {}
         for k, node in enumerate(nodes):
             for name in (*node.inputs, *node.outputs):
                 self.touching.setdefault(name, set()).add(k)
-
-    def rows(self, tokens: int) -> int:
-        """Of each batch in a strip."""
-        return -(-tokens // _SLOTS)
 
     def members(self, seeds: Sequence[str]) -> dict[int, dict[str, int]]:
         """Layers that get tokens of one batch, by their places, with the dimension of tokens of all that
@@ -150,19 +158,13 @@ class _Looking:
             axes = dict.fromkeys(names, next(known[name] for name in names if name in known))
             if not self._alone(node, given, next(iter(axes.values()))):
                 return None
-        tokens = {self.net.tensors[name].shape[axis] for name, axis in axes.items()}
-        fits = all(self._fits(name, axis) for name, axis in axes.items())
-        return axes if fits and len(tokens) == 1 else None
-
-    def _fits(self, name: str, axis: int) -> bool:
-        one = self.net.tensors[name]
-        tokens = one.shape[axis]
-        return (
-            one.shape[0] == self.batches
-            and tokens >= _LEAST
-            and _SLOTS * self.batches * self.rows(tokens) <= CHANNELS_MAX
-            and (one.dtype is DType.FP32 or one.store_mode is StoreMode.N4)
-        )
+        there = [(self.net.tensors[name], axis) for name, axis in axes.items()]
+        sizes = {(one.shape[0], one.shape[axis]) for one, axis in there}
+        packed = all(one.dtype is DType.FP32 or one.store_mode is StoreMode.N4 for one, _ in there)
+        if len(sizes) > 1 or not packed:
+            return None
+        ((batches, tokens),) = sizes
+        return axes if tokens >= _LEAST and _SLOTS * batches * _rows_of(tokens) <= CHANNELS_MAX else None
 
     def _alone(self, node: LayerNode, given: Sequence[str], axis: int) -> bool:
         """Whether a layer makes each token of one of the same place. axis: of tokens."""
@@ -203,13 +205,19 @@ def _to_channels(shape: Sequence[int]) -> bool:
 class _Writing(Rewritten[G]):
     """The graph with tokens of one batch."""
 
-    def __init__(self, graph: G, looking: _Looking, members: Mapping[int, Mapping[str, int]]) -> None:
+    def __init__(
+        self,
+        graph: G,
+        looking: _Looking,
+        members: Mapping[int, Mapping[str, int]],
+        attended: Mapping[str, Sequence[str]],
+    ) -> None:
         super().__init__(graph)
-        self.looking, self.net, self.batches = looking, looking.net, looking.batches
+        self.net = looking.net
         self.members = {looking.nodes[k].name: axes for k, axes in members.items()}
         self.whole: dict[str, str] = {}  # tokens of one batch, by what they were
-        self.numbers: dict[tuple[str, int], str] = {}  # and constants, by what they were and their tokens
-        self.one = OneBatch(self.made, self.batches)
+        self.numbers: dict[tuple[str, int, int], str] = {}  # and constants: by batches and tokens, too
+        self.one = OneBatch(self.made, attended)
 
     def node(self, node: LayerNode) -> None:
         axes = self.members.get(node.name)
@@ -218,9 +226,11 @@ class _Writing(Rewritten[G]):
                 self._of_batches(name)
             self.keep(node)
             return
-        (tokens,) = {self.net.tensors[name].shape[axis] for name, axis in axes.items()}
+        name, axis = next(iter(axes.items()))
+        shape = self.net.tensors[name].shape
         inputs = [
-            self._of_one(name) if name in axes else self._constant(name, tokens) for name in node.inputs
+            self._of_one(name) if name in axes else self._constant(name, shape[0], shape[axis])
+            for name in node.inputs
         ]
         outputs = [self.tensor(f"{name}:whole") for name in node.outputs]
         self.made.add_node(node, inputs, outputs)
@@ -231,25 +241,25 @@ class _Writing(Rewritten[G]):
             if name in self.old.outputs:
                 self._of_batches(name)
 
-    def _constant(self, name: str, tokens: int) -> str:
+    def _constant(self, name: str, batches: int, tokens: int) -> str:
         """With numbers for each token, in their order."""
         array = constant(self.old, name)
         if array is None or of_all(self.net, name) or not of_each(self.net, name, tokens):
             return name
-        if (name, tokens) not in self.numbers:
-            rows = self.looking.rows(tokens)
-            whole = np.ones((self.batches, _SLOTS * rows, array.shape[-1]), array.dtype)
+        key = name, batches, tokens
+        if key not in self.numbers:
+            rows = _rows_of(tokens)
+            whole = np.ones((batches, _SLOTS * rows, array.shape[-1]), array.dtype)
             whole[:, :tokens] = array.reshape(tokens, -1)
-            own = self.made.add_const(self.tensor(f"{name}:whole"), _in_order(whole, rows))
-            self.numbers[name, tokens] = own
-        return self.numbers[name, tokens]
+            self.numbers[key] = self.made.add_const(self.tensor(f"{name}:whole"), _in_order(whole, rows))
+        return self.numbers[key]
 
     def _of_one(self, name: str) -> str:
         """Tokens of batches, put in order where nobody made them so."""
         if name in self.whole:
             return self.whole[name]
         batches, tokens, channels = self.net.tensors[name].shape
-        rows, source, passed = self.looking.rows(tokens), name, len(self.made.nodes)
+        rows, source, passed = _rows_of(tokens), name, len(self.made.nodes)
         if (more := _SLOTS * rows - tokens) > 0:
             zeros = self.made.add_const(
                 self.tensor(f"{name}:zeros"), np.zeros((batches, more, channels), np.float32)
@@ -272,7 +282,7 @@ class _Writing(Rewritten[G]):
         if name not in self.whole or self.made.has_tensor(name):
             return
         batches, tokens, channels = self.net.tensors[name].shape
-        rows, passed = self.looking.rows(tokens), len(self.made.nodes)
+        rows, passed = _rows_of(tokens), len(self.made.nodes)
         parts = self._seen(self.whole[name], (_SLOTS, batches, rows * channels), f"{name}:parts")
         turned = self._exchanged(parts, f"{name}:order")
         shape = (batches, _SLOTS * rows, channels)

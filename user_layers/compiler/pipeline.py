@@ -125,7 +125,7 @@ def compile_graph(
 def _strips(graph: GraphBuilder, net: Net) -> Iterator[tuple[Net, str, str]]:
     """The net in strips, and with attention on them; what each is called, and what was before."""
     one = as_one_batch(graph, net)
-    if one is not None:
+    if one is not None and one.is_long:
         whole = infer_shapes(one.graph)
         strips = in_strips(one.graph, whole)
         attending = None if strips is None else attend_in_strips(strips, infer_shapes(strips), whole, one)
