@@ -53,11 +53,9 @@ def test_channels_that_are_second_in_integers(tmp_path: Path) -> None:
 
 def test_what_the_noise_of_a_layer_is(tmp_path: Path) -> None:
     """Cut off where a range is too small, gone where it is too large: of the layers after that, too."""
-    nodes = [helper.make_node("Mul", ["x", "f"], ["m"]), helper.make_node("Add", ["m", "x"], ["y"])]
-    onnx.save(
-        make_model(nodes, {"x": (1, 8, 8, 8)}, ["y"], {"f": np.array([0.5], np.float32)}),
-        tmp_path / "net.onnx",
-    )
+    nodes = [helper.make_node("Conv", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "x"], ["y"])]
+    half = (0.5 * np.eye(8, dtype=np.float32)).reshape(8, 8, 1, 1)
+    onnx.save(make_model(nodes, {"x": (1, 8, 8, 8)}, ["y"], {"w": half}), tmp_path / "net.onnx")
     samples = np.random.default_rng(1).standard_normal((4, 8, 8, 8)).astype(np.float32)
     np.savez(tmp_path / "data.npz", x=samples)
     data = ("--data", "data.npz")
