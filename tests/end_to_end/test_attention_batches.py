@@ -90,6 +90,25 @@ def two_layers(net: Net, tokens: int) -> str:
 BUILDS = [block, masked, masks_of_batches, apart, one_for_two, masks_of_heads, two_layers]
 
 
+def test_what_is_no_token_alone_stays(toolkit: Toolkit) -> None:
+    """Means over tokens and a softmax over them see batches, and so do constants of each."""
+    net = Net(toolkit, (3, 66, 64))
+    joined = net.product("x", 64, 192)
+    made = net.product(net.layer("TPU_ATTENTION", [joined] * 3, packed(4, 16)), 64, 64)
+    mean = net.layer("TPU_REDUCE", [made], {"kind": 1, "keep_dims": 1, "axes_num": 1, "axes": (1,)})
+    own = [
+        net.layer("TPU_BINARY", [made, net.constant(*shape)], {"binary_op": BINARY_MUL})
+        for shape in ((3, 1, 64), (3, 66, 64), (1, 66, 64), (66, 1), (66, 64))
+    ]
+    done = net.done(mean, net.layer("TPU_SOFTMAX", [made], {"axis": 1}), made, *own)
+    one, strips = as_one(done), on_strips(done)
+    assert one is not None and strips is not None
+    wants = results(done.graph, net.x, opt=0)
+    for graph in (one.graph, strips):
+        for got, want in zip(results(graph, net.x), wants, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize(
     ("build", "batches", "tokens"),
     [
@@ -162,25 +181,6 @@ def test_it_is_compiled_so_where_it_is_faster(toolkit: Toolkit) -> None:
     parts = [part.split(" cycles")[0].split()[-1] for part in told.split(", without")]
     inside, without = (float(part.replace(",", "")) for part in parts)
     assert inside < without and attending(compiled) == [Runs.GROUP] * 2
-
-
-def test_what_is_no_token_alone_stays(toolkit: Toolkit) -> None:
-    """Means over tokens and a softmax over them see batches, and so do constants of each."""
-    net = Net(toolkit, (3, 66, 64))
-    joined = net.product("x", 64, 192)
-    made = net.product(net.layer("TPU_ATTENTION", [joined] * 3, packed(4, 16)), 64, 64)
-    mean = net.layer("TPU_REDUCE", [made], {"kind": 1, "keep_dims": 1, "axes_num": 1, "axes": (1,)})
-    own = [
-        net.layer("TPU_BINARY", [made, net.constant(*shape)], {"binary_op": BINARY_MUL})
-        for shape in ((3, 1, 64), (3, 66, 64), (1, 66, 64), (66, 1), (66, 64))
-    ]
-    done = net.done(mean, net.layer("TPU_SOFTMAX", [made], {"axis": 1}), made, *own)
-    one, strips = as_one(done), on_strips(done)
-    assert one is not None and strips is not None
-    wants = results(done.graph, net.x, opt=0)
-    for graph in (one.graph, strips):
-        for got, want in zip(results(graph, net.x), wants, strict=True):
-            np.testing.assert_array_equal(got, want)
 
 
 def test_what_is_put_in_order_for_each_attention_is_not_tried(toolkit: Toolkit) -> None:
