@@ -21,7 +21,7 @@ from firmware_sim.isa.layout import CHANNELS_MAX
 from firmware_sim.wire import DType, StoreMode
 from user_layers.compiler.attention_rows import ATTENTION
 from user_layers.compiler.rewritten import Array, G, Rewritten, constant, is_a, needed_nodes
-from user_layers.compiler.strips_tokens import of_all, of_each
+from user_layers.compiler.strips_tokens import each_alone, of_all, of_each
 from user_layers.graph import BINARY_MUL, GraphBuilder
 from user_layers.net.net import Net
 from user_layers.net.nodes import LayerNode
@@ -189,12 +189,7 @@ class _Looking:
             return True
         if axis == _PIXELS:
             return op in _OF_BYTES and all(_to_channels(self.net.tensors[name].shape) for name in constants)
-        if op == "TPU_BINARY":
-            return all(of_all(self.net, one) or of_each(self.net, one, shape[1]) for one in constants)
-        last = values.get("axis", 0) % _RANK == _RANK - 1
-        if op in ("TPU_NORM", "TPU_SCALE_SHIFT"):
-            return bool(last and values.get("groups", 0) == 0)
-        return False
+        return each_alone(self.net, op, values, constants, shape[1])
 
 
 def _to_channels(shape: Sequence[int]) -> bool:

@@ -8,7 +8,8 @@ in fp32, gets strips of them, and nothing has to be cut or joined.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from firmware_sim.wire import DType, StoreMode
 from user_layers.graph import GraphBuilder
@@ -73,12 +74,15 @@ def _tokens_of(graph: GraphBuilder, net: Net, node: LayerNode) -> list[str]:
     constants = [name for name in node.inputs if name not in inputs]
     if op in _CONVERTING:
         return [source, output]
-    if op in _EACH_ALONE and all(of_all(net, one) or of_each(net, one, shape[1]) for one in constants):
-        return [*inputs, output]
+    return [*inputs, output] if each_alone(net, op, values, constants, shape[1]) else []
+
+
+def each_alone(net: Net, op: str, values: Mapping[str, Any], constants: Sequence[str], tokens: int) -> bool:
+    """Whether a layer in fp32 with these parameters and constants works on each of so many tokens alone."""
+    if op in _EACH_ALONE:
+        return all(of_all(net, one) or of_each(net, one, tokens) for one in constants)
     last = values.get("axis", 0) % _RANK == _RANK - 1
-    if (op == "TPU_NORM" and values["groups"] == 0 and last) or (op == "TPU_SCALE_SHIFT" and last):
-        return [*inputs, output]
-    return []
+    return last and (op == "TPU_SCALE_SHIFT" or (op == "TPU_NORM" and values["groups"] == 0))
 
 
 def of_all(net: Net, name: str) -> bool:

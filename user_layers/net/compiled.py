@@ -148,6 +148,10 @@ class Stage:
     c_dynamic: bool = False
     h_w_dynamic: bool = False
 
+    def may_change(self, axis: int) -> bool:
+        """Whether inputs may be smaller than compiled along a dimension."""
+        return (self.n_dynamic, self.c_dynamic, self.h_w_dynamic)[min(axis, 2)]
+
     @property
     def mode(self) -> str:
         """`static` or `dynamic`, and in brackets the axes that may not vary."""

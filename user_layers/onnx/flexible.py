@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from firmware_sim.chip import MAX_SHAPE_DIMS
 from firmware_sim.errors import CompileError, DeviceError, ModelError, UsageError
 from user_layers.graph import GraphBuilder
 from user_layers.net.compiled import CompiledNet
@@ -19,7 +20,6 @@ from user_layers.onnx.custom import MapFunction
 from user_layers.onnx.model import Model
 
 Shapes = Mapping[str, tuple[int, ...]]
-_DIMS = 8  # of a tensor, at most
 _NO_MODEL = (CompileError, DeviceError, ModelError, UsageError)
 
 
@@ -123,7 +123,7 @@ def fixed_extents(
     def depends(axes: range) -> str | None:
         return probe(axes, _less, True) or probe(axes, _half, False) or probe(axes, _few, False)
 
-    rest = range(2, _DIMS)
+    rest = range(2, MAX_SHAPE_DIMS)
     # Not so few rows and columns: windows do not fit then.
     return Fixed(
         depends(range(1)), depends(range(1, 2)), probe(rest, _less, True) or probe(rest, _half, True)

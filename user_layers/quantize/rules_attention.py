@@ -143,9 +143,8 @@ def _pays(state: Rewriting, site: Site) -> bool:
         # (compiler/one_batch.py), which goes to DDR and back; or, where they are too many, everything does.
         plain += math.prod(shapes[1]) / (heads * rows * _TURNED)
         ordered = all(shape[0] * -(-shape[-2] // _WORD) * _WORD <= CHANNELS_MAX for shape in shapes)
-        everything = sum(8 * math.prod(state.info(name).shape) for name in (*names, site.output))
-        whole_tokens = 32 * math.prod(state.info(site.output).shape) // _attended(state)
-        moved = whole_tokens if ordered else everything
+        result = math.prod(state.info(site.output).shape)
+        moved = 32 * result // _attended(state) if ordered else 8 * (result + sum(map(math.prod, shapes)))
     divided = _BEGUN * len(apart) + moved * FITTED.read_burst / BURST_BYTES
     return bool(heads * rows * whole + divided < heads * rows * plain)
 

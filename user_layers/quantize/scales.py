@@ -27,9 +27,8 @@ _RSHIFT_MAX = 31
 _BIAS_MAX = 32767
 _COARSE = 8  # multipliers below that are far from the wanted ones
 _PARTS = 8  # of a result's step, to which the operand of such a one is rounded before
-_PARTS_SHIFT = int(
-    math.log2(127 * _PARTS)
-)  # of a sum with such an operand, at most: its multiplier is 2**k / _PARTS
+# Of a sum with such an operand, at most: its multiplier is 2**k / _PARTS.
+_PARTS_SHIFT = int(math.log2(127 * _PARTS))
 
 
 @dataclass(frozen=True)

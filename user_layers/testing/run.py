@@ -220,10 +220,7 @@ class _One:
         self.where = f"compiled for {_listed(case.shapes) or 'these shapes'}"
         self._compare(graph, arrays, want)
 
-        def may_change(axis: int) -> bool:
-            return (stage.n_dynamic, stage.c_dynamic, stage.h_w_dynamic)[min(axis, 2)]
-
-        smaller = case.halved(may_change) if case.smaller is None else case.smaller
+        smaller = case.halved(stage.may_change) if case.smaller is None else case.smaller
         for shapes in smaller:
             text = _listed(shapes)
             try:

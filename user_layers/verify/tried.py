@@ -309,10 +309,7 @@ class Tried:
         if case.smaller is not None:
             return list(case.smaller)
 
-        def may_change(axis: int) -> bool:
-            return (stage.n_dynamic, stage.c_dynamic, stage.h_w_dynamic)[min(axis, 2)]
-
-        found = list(case.halved(may_change))
+        found = list(case.halved(stage.may_change))
         batches = {shape[0] for shape in case.shapes} - {1}
         if len(batches) == 1 and stage.n_dynamic:
             batch = batches.pop()

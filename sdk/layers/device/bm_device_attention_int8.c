@@ -113,10 +113,9 @@ static void attend_one(const job *j, const bm_attend_room *room, local_addr_t wo
     const tpu_attention_int8_param_t *p = j->p;
     const int shared = larger(p->shared, 1), value = p->value_size / BM_PACKED;
     bm_head h = {.keys = j->keys, .value = p->value_size, .nobody = p->nobody, .key_slot = local_line(j->columns[KEY]),
-                 .value_slot = local_line(j->columns[VALUE]), .query_slot = local_line(j->columns[QUERY]), .masked = p->masked,
-                 .each = true, .mask_slot = j->mask_row};
+                 .value_slot = local_line(j->columns[VALUE]), .masked = p->masked, .each = true, .mask_slot = j->mask_row};
     bm_bytes_result to = {p->unit, p->result_scale, p->dtype == DTYPE_INT8, local_line(p->heads * value), p->evened, 0};
-    const int queries_slot = h.query_slot, first_key = batch * j->keys, end = (batch + 1) * j->queries;
+    const int queries_slot = local_line(j->columns[QUERY]), first_key = batch * j->keys, end = (batch + 1) * j->queries;
     for (int row = batch * j->queries; row < end; row += h.rows) {
         h.rows = smaller(room->slots * CHIP_NPU_NUM - row % CHIP_NPU_NUM, end - row);
         h.scores = row_of(work, row, 0);
